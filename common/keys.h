@@ -1,0 +1,33 @@
+/*
+ * keys.h - the names of the Redis keys of a queue (a contract; worker/protocol.txt lists them).
+ *
+ * The work stream is the queue's name, untouched. Everything else shares its hash slot: with a
+ * hash tag in the name "<name>:<suffix>", else "{<name>}:<suffix>". Names for which that cannot
+ * hold are refused by keys_check_name(). Plain code.
+ */
+#ifndef REDISQ_KEYS_H
+#define REDISQ_KEYS_H
+
+#include "buf.h"
+#include "err.h"
+
+struct keys {
+	char *stream;	/* the queue's name; all owned */
+	char *delayed;	/* ZSET entry id -> due time, Unix ms */
+	char *bodies;	/* HASH entry id -> packed body of a delayed task */
+	char *dead;	/* stream */
+	char *held;	/* stream */
+	char *counters; /* HASH done, dropped, retried, died, readded */
+	char *ckpt;	/* HASH entry id -> checkpoint */
+	char *crash;	/* HASH entry id -> count:token:cause */
+	char *names;	/* HASH consumer -> nonce */
+	char *claim;	/* prefix of the claim records: <claim><consumer> */
+	char *result;	/* prefix of the results: <result><id> */
+};
+
+/* -1 with what is wrong with the name: empty, unprintable, or its slot cannot be shared. */
+int keys_check_name(const char *queue, struct err *e) ATTR_MUST_CHECK;
+void keys_init(struct keys *k, const char *queue);
+void keys_release(struct keys *k);
+
+#endif

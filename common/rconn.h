@@ -1,0 +1,85 @@
+/*
+ * rconn.h - one link to one Redis: connect, greet, send, receive, fall, come back.
+ *
+ * hiredis is used as a codec only (redisFormatCommandArgv, redisReader); socket, deadlines and
+ * life cycle are ours, so that they are the same on hiredis 0.14 and 1.x. The transport (how bytes
+ * travel) is a vtable: plain now, TLS as a module later.
+ *
+ * States (table in rconn.c): down -> connecting -> greeting -> ready; any failure -> waiting
+ * (full-jitter back-off 100 ms .. 10 s) -> connecting; rconn_close -> closing -> down. Names are
+ * resolved in a helper thread, every address is tried in turn. Greeting: AUTH, SELECT, CLIENT
+ * SETNAME, CLIENT ID, INFO server (run_id) in one write; the CLIENT and INFO commands may be refused
+ * (managed services), then id is 0 and run_id empty. LOADING, MASTERDOWN, BUSY, "max number of
+ * clients" at greeting = wait and try again; NOAUTH, WRONGPASS, NOPERM likewise with 30 s at most,
+ * password_file read again.
+ *
+ * Commands are queued and go out together in one write at the end of the loop turn (or at
+ * rconn_flush()); replies come in order. Every command has a deadline on the monotonic clock: at
+ * the first that passes the link is dropped. When a link goes down every pending callback gets
+ * reply = NULL, once, in order, then on_down is called; a command sent while the link is not ready
+ * is refused (-1): owners wait for on_ready.
+ *
+ * Callbacks may send, and may call rconn_close(); the object itself is freed at the end of the
+ * turn, never inside.
+ */
+#ifndef REDISQ_RCONN_H
+#define REDISQ_RCONN_H
+
+#include <ev.h>
+
+#include "conf.h"
+
+struct rconn;
+struct redisReply;
+
+/* Reply to one command: an error reply is a reply. NULL: the link was lost before it came; whether
+ * the server executed the command is unknown. Valid during the call only. */
+typedef void rconn_reply_fn(void *arg, const struct redisReply *reply);
+
+struct rconn_events {
+	void (*on_ready)(void *arg);
+	/* The link was ready, or was being made, and is not any more; why is for people and has no
+	 * newline. Called once per failed try, too. The link goes on trying by itself. */
+	void (*on_down)(void *arg, const char *why);
+};
+
+/* `redis` is read at every connect and must outlive the link. `name` (copied) = CLIENT SETNAME. */
+struct rconn *rconn_new(struct ev_loop *loop, const struct conf_redis *redis, const char *name,
+			const struct rconn_events *events, void *arg);
+/* Starts connecting. */
+void rconn_start(struct rconn *c);
+/* Drops the link now (pending callbacks get NULL, on_down is not called) and frees the object at
+ * the end of the turn. NULL is fine. */
+void rconn_close(struct rconn *c);
+/* Drops the link and reconnects after the back-off, as if it had failed with `why`. */
+void rconn_drop(struct rconn *c, const char *why);
+
+bool rconn_is_ready(const struct rconn *c);
+/* CLIENT ID of the present link, 0 = unknown. */
+int64_t rconn_client_id(const struct rconn *c);
+/* run_id of the server, "" = unknown. */
+const char *rconn_run_id(const struct rconn *c);
+/* Name for CLIENT SETNAME from now on; also sent at once when ready. */
+void rconn_set_name(struct rconn *c, const char *name);
+/* "redis://10.0.0.5:6379/0", no secrets. Borrowed. */
+const char *rconn_where(const struct rconn *c);
+/* Number of commands that wait for a reply. */
+size_t rconn_n_pending(const struct rconn *c);
+
+/* One argument of a command. */
+struct rconn_arg {
+	const char *data; /* borrowed */
+	size_t len;
+};
+
+/*
+ * Queues a command. `extra_ms`: how much longer than command_timeout the reply may take (BLOCK).
+ * `fn` may be NULL: the reply is thrown away, an error reply is logged. 0, or -1 when the link is
+ * not ready (`fn` is not called then).
+ */
+int rconn_send(struct rconn *c, int argc, const struct rconn_arg *argv, int64_t extra_ms,
+	       rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
+/* Writes now instead of at the end of the turn. */
+void rconn_flush(struct rconn *c);
+
+#endif

@@ -1,0 +1,123 @@
+/* scoreboard.c - see scoreboard.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "scoreboard.h"
+
+static size_t board_size(uint32_t n_tasks)
+{
+	return sizeof(struct board) + (size_t)n_tasks * sizeof(struct board_task);
+}
+
+static struct board *map(int fd, size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+struct board *board_create(uint32_t n_tasks, int *fd)
+{
+	struct board *b = NULL;
+
+	*fd = memfd_create("redisq-board", MFD_CLOEXEC);
+	if (*fd < 0)
+		return NULL;
+	if (ftruncate(*fd, (off_t)board_size(n_tasks)) == 0)
+		b = map(*fd, board_size(n_tasks));
+	if (!b) {
+		int saved = errno;
+
+		close(*fd);
+		*fd = -1;
+		errno = saved;
+		return NULL;
+	}
+	b->magic = BOARD_MAGIC;
+	b->n_tasks = n_tasks;
+	return b;
+}
+
+struct board *board_attach(int fd)
+{
+	struct stat st;
+	struct board *b;
+
+	if (fstat(fd, &st) < 0)
+		return NULL;
+	if ((size_t)st.st_size < sizeof(struct board)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	b = map(fd, (size_t)st.st_size);
+	if (b && (b->magic != BOARD_MAGIC || board_size(b->n_tasks) != (size_t)st.st_size)) {
+		munmap(b, (size_t)st.st_size);
+		errno = EINVAL;
+		return NULL;
+	}
+	return b;
+}
+
+void board_unmap(struct board *b)
+{
+	if (b)
+		munmap(b, board_size(b->n_tasks));
+}
+
+/* Odd while the row is being written. */
+static void row_begin(struct board_task *t)
+{
+	atomic_fetch_add_explicit(&t->seq, 1, memory_order_acq_rel);
+}
+
+static void row_end(struct board_task *t)
+{
+	atomic_fetch_add_explicit(&t->seq, 1, memory_order_acq_rel);
+}
+
+void board_set_task(struct board *b, uint32_t i, const char *id, uint64_t token, int attempt,
+		    int64_t started_ms, pid_t pgid)
+{
+	struct board_task *t = &b->tasks[i];
+
+	INVARIANT(i < b->n_tasks);
+	row_begin(t);
+	snprintf(t->id, sizeof(t->id), "%s", id);
+	t->token = token;
+	t->attempt = attempt;
+	t->started_ms = started_ms;
+	t->pgid = pgid;
+	row_end(t);
+}
+
+void board_clear_task(struct board *b, uint32_t i)
+{
+	struct board_task *t = &b->tasks[i];
+
+	INVARIANT(i < b->n_tasks);
+	row_begin(t);
+	t->id[0] = '\0';
+	t->pgid = 0;
+	row_end(t);
+}
+
+bool board_read_task(struct board *b, uint32_t i, struct board_task *out)
+{
+	struct board_task *t = &b->tasks[i];
+
+	/* A writer that died in mid-row leaves it odd for good: take what is there after a while. */
+	for (int tries = 0; tries < 1000; tries++) {
+		uint32_t before = atomic_load_explicit(&t->seq, memory_order_acquire);
+
+		memcpy(out, t, sizeof(*out));
+		atomic_thread_fence(memory_order_acquire);
+		if ((before & 1) == 0 &&
+		    before == atomic_load_explicit(&t->seq, memory_order_relaxed))
+			break;
+	}
+	out->id[sizeof(out->id) - 1] = '\0';
+	return out->id[0] != '\0';
+}

@@ -1,0 +1,60 @@
+/*
+ * scoreboard.h - what a worker lets its supervisor see without asking: shared memory, one board
+ * per worker process, made by the supervisor before the start, so that it outlives the worker.
+ *
+ * The worker is the only writer. Numbers are atomics; a task row is valid while `seq` is even and
+ * unchanged around the read (board_read_task). Nothing here is trusted for safety but the handler
+ * groups: after a death they are what must be killed before the tasks are given to another.
+ */
+#ifndef REDISQ_SCOREBOARD_H
+#define REDISQ_SCOREBOARD_H
+
+#include <stdatomic.h>
+
+#include "base.h"
+
+#define BOARD_MAGIC 0x72715342u /* "rqSB" */
+#define BOARD_ID_MAX 48
+#define BOARD_NAME_MAX 192
+
+/* A task row. `id` empty = the slot is free. */
+struct board_task {
+	_Atomic uint32_t seq;
+	int32_t attempt;
+	uint64_t token;	     /* PEL delivery count */
+	int64_t started_ms;  /* boot clock */
+	int32_t pgid;	     /* handler's process group, 0 = none */
+	char id[BOARD_ID_MAX]; /* entry id */
+};
+
+struct board {
+	uint32_t magic;
+	uint32_t n_tasks;
+	_Atomic int64_t heartbeat_ms; /* boot clock of the last loop turn; 0 = not begun */
+	_Atomic int32_t consuming;    /* 1 = reading, or full; see status */
+	_Atomic int32_t running;      /* held by the ledger */
+	_Atomic int64_t done;
+	_Atomic int64_t failed;
+	_Atomic int64_t lost_leases;
+	_Atomic int64_t log_dropped; /* lines */
+	_Atomic int64_t client_id[2]; /* CLIENT ID of the fetch and cmd links, 0 = unknown */
+	char run_id[44];	      /* of the server those belong to */
+	char nonce[36];		      /* of the claim */
+	char consumer[BOARD_NAME_MAX];
+	struct board_task tasks[];
+};
+
+/* A new board for `n_tasks` slots in a memfd (CLOEXEC); NULL with errno. */
+struct board *board_create(uint32_t n_tasks, int *fd);
+/* The worker's view of an inherited one; NULL with errno. */
+struct board *board_attach(int fd);
+void board_unmap(struct board *b);
+
+/* Writer: fills or frees row `i`. */
+void board_set_task(struct board *b, uint32_t i, const char *id, uint64_t token, int attempt,
+		    int64_t started_ms, pid_t pgid);
+void board_clear_task(struct board *b, uint32_t i);
+/* Reader: false when the row is free. */
+bool board_read_task(struct board *b, uint32_t i, struct board_task *out);
+
+#endif
