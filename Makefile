@@ -85,9 +85,85 @@ $(GEN)/scripts.inc: $(SCRIPTS) common/scripts/embed
 	@mkdir -p $(@D)
 	sh common/scripts/embed $(SCRIPTS) > $@.tmp && mv $@.tmp $@
 
+# ------------------------------------------------------------------ tests
+# A unit test is test/unit/t_<module>.c with its own main(). It is linked with libredisq.a and, where
+# it includes a header below supervisor/ or worker/, with that program's modules.
+UNIT := $(patsubst test/unit/%.c,%,$(wildcard test/unit/t_*.c))
+UNIT_BIN := $(addprefix $(OUT)/unit/,$(UNIT))
+uses = $(patsubst test/unit/%.c,$(OUT)/unit/%,$(shell grep -lE '^\#include "(\.\./\.\./)?$(1)/[a-z_]+\.h"' test/unit/t_*.c 2>/dev/null))
+
+$(OUT)/unit/libsupervisor.a: $(filter-out %/main.o,$(SUPERVISOR_O))
+$(OUT)/unit/libworker.a: $(filter-out %/main.o,$(WORKER_O))
+$(OUT)/unit/libctl.a: $(filter-out %/main.o,$(CTL_O))
+$(OUT)/unit/lib%.a:
+	@mkdir -p $(@D) && rm -f $@
+	$(AR) rcs $@ $^
+$(call uses,supervisor): $(OUT)/unit/libsupervisor.a
+$(call uses,worker): $(OUT)/unit/libworker.a
+$(call uses,supervisor/ctl): $(OUT)/unit/libctl.a
+
+$(OBJ)/test/%.o: CPPFLAGS += -I.
+$(OUT)/unit/t_%: $(OBJ)/test/unit/t_%.o $(OUT)/libredisq.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$(filter-out %/libredisq.a,$^)) \
+		$(OUT)/libredisq.a -lcmocka $(LDLIBS)
+
+# make unit            all of them          make unit T="t_conf t_buf"        some
+unit: $(if $(T),$(addprefix $(OUT)/unit/,$(T)),$(UNIT_BIN))
+	@sh test/unit/run $^
+
+# The handler of the integration tests is never sanitized: it is started thousands of times.
+$(OUT)/fake-handler: test/integration/fake_handler.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $<
+$(OUT)/fake-worker: $(OBJ)/test/integration/fake_worker.o $(OUT)/libredisq.a
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+TOOLS := $(OUT)/fake-handler $(if $(wildcard test/integration/fake_worker.c),$(OUT)/fake-worker)
+tools: $(TOOLS)
+
+# make integration T=test/integration/test_drain.py     on the programs of this VARIANT
+integration: all tools
+	REDISQ_BUILD=$(abspath $(OUT)) /usr/bin/python3 -m pytest -q $(or $(T),test/integration)
+
+test:
+	@sh test/run
+run:
+	@sh etc/run-demo
+
+# ------------------------------------------------------------------ checks without running
+C_FILES := $(sort $(wildcard common/*.c supervisor/*.c supervisor/ctl/*.c worker/*.c))
+
+lint:
+	@/usr/bin/python3 test/lint/floors.py
+	@/usr/bin/python3 test/lint/sizes.py
+	@/usr/bin/python3 test/lint/sleeps.py
+
+# After "all": headers generated from the sources must exist before anything reads them.
+check-static: all lint docs-check
+	@CPPFLAGS="$(CPPFLAGS)" sh test/lint/cppcheck $(C_FILES)
+	@CPPFLAGS="$(CPPFLAGS)" sh test/lint/clang-tidy $(C_FILES)
+
+valgrind: $(UNIT_BIN)
+	@WRAP="valgrind -q --error-exitcode=99 --leak-check=full" sh test/unit/run $^
+
+# ------------------------------------------------------------------ install
+DOC := $(DESTDIR)$(PREFIX)/share/doc/redisq
+MAN := $(DESTDIR)$(PREFIX)/share/man
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DOC)/handlers $(MAN)/man1 $(MAN)/man5 $(MAN)/man8 \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 README.md LICENSE etc/redisq.ini $(DOC)
+	install -m 755 etc/handlers/* $(DOC)/handlers
+	install -m 644 supervisor/ctl/redisqctl.1 $(MAN)/man1
+	install -m 644 common/redisq.ini.5 $(MAN)/man5
+	install -m 644 $(wildcard supervisor/*.8 worker/*.8) $(MAN)/man8
+	sed 's|@PREFIX@|$(PREFIX)|g' etc/redisq-supervisor.service \
+		> $(DESTDIR)$(PREFIX)/lib/systemd/system/redisq-supervisor.service
+
 clean:
 	rm -rf build
 
-.PHONY: all clean
+.PHONY: all clean unit tools integration test run lint check-static valgrind install
 .SECONDARY:
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
