@@ -1,0 +1,71 @@
+"""Fixtures: every test has its own Redis, its own supervisor, its own directories."""
+import os
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+
+from journal import Gate, Journal            # noqa: E402
+from proxy import Proxy                      # noqa: E402
+from redisserver import RedisServer          # noqa: E402
+from supervised import Supervisor            # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def build():
+    """Directory of the programs under test: REDISQ_BUILD, else build/asan."""
+    path = os.path.abspath(os.environ.get("REDISQ_BUILD", os.path.join(ROOT, "build", "asan")))
+    for program in ("redisq-supervisor", "redisq-worker", "redisqctl", "fake-handler"):
+        assert os.access(os.path.join(path, program), os.X_OK), \
+            "%s/%s is missing; run make VARIANT=asan all tools" % (path, program)
+    return path
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A running redis-server; .r is a client, .url its address."""
+    s = RedisServer(tmp_path)
+    yield s
+    s.close()
+
+
+@pytest.fixture
+def proxy(server):
+    p = Proxy(server.port)
+    yield p
+    p.close()
+
+
+@pytest.fixture
+def journal(tmp_path, build):
+    return Journal(tmp_path / "journal", os.path.join(build, "fake-handler"))
+
+
+@pytest.fixture
+def gate(tmp_path):
+    return Gate(tmp_path / "gate")
+
+
+@pytest.fixture
+def sup(build, tmp_path, server):
+    """Makes supervisors: sup(queues={...}, supervisor={...}, ...); see supervised.py."""
+    made = []
+
+    def make(**how):
+        where = tmp_path if not made else tmp_path / ("sup%d" % len(made))
+        where.mkdir(exist_ok=True)
+        how.setdefault("server", server)
+        made.append(Supervisor(build, where, **how))
+        return made[-1]
+
+    yield make
+    faults = []
+    for s in made:
+        try:
+            s.close()
+        except AssertionError as e:
+            faults.append(str(e))
+    assert not faults, "\n".join(faults)

@@ -1,0 +1,123 @@
+"""One redis-server per test: own port, own unix socket, nothing persisted unless asked."""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import redis
+
+from waiting import wait_until
+
+
+class RedisServer:
+    def __init__(self, tmp_path, *options):
+        self.dir = str(tmp_path)
+        self.options = [str(o) for o in options]
+        self.run_dir = tempfile.mkdtemp(prefix="rqr", dir="/tmp")  # unix paths are short
+        self.socket = os.path.join(self.run_dir, "r.sock")
+        self.log = os.path.join(self.dir, "redis.log")
+        self.proc = None
+        for _ in range(20):
+            self.port = random.randint(20000, 32000)
+            if self.start():
+                return
+        raise RuntimeError("redis-server does not start: " + open(self.log).read())
+
+    def start(self):
+        """Starts it (again, on the same port); False when it ended at once."""
+        self.proc = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+             "--unixsocket", self.socket, "--save", "", "--appendonly", "no",
+             "--dir", self.dir, "--logfile", self.log, "--daemonize", "no"] + self.options,
+            stdin=subprocess.DEVNULL)
+        self.r = redis.Redis(unix_socket_path=self.socket, socket_timeout=20)
+
+        def answers():
+            if self.proc.poll() is not None:
+                return "ended"
+            try:
+                return self.r.ping()
+            except (redis.exceptions.ResponseError, redis.exceptions.AuthenticationError):
+                return True
+            except redis.exceptions.ConnectionError:
+                return False
+        return wait_until(answers, what="redis-server answers") != "ended"
+
+    @property
+    def url(self):
+        return "redis://127.0.0.1:%d/0" % self.port
+
+    @property
+    def unix_url(self):
+        return "unix://%s?db=0" % self.socket
+
+    def pause(self):
+        self.proc.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.proc.send_signal(signal.SIGCONT)
+
+    def stop(self):
+        """As a crash: nothing is saved."""
+        if self.proc.poll() is None:
+            self.proc.kill()
+        self.proc.wait()
+
+    def close(self):
+        self.stop()
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+
+    # ---- what a queue holds
+    @staticmethod
+    def key(queue, suffix):
+        return ("%s:%s" if "{" in queue else "{%s}:%s") % (queue, suffix)
+
+    def add(self, queue, *payloads, **fields):
+        """XADD of each payload; returns the ids as text."""
+        with self.r.pipeline(transaction=False) as p:
+            for payload in payloads:
+                p.xadd(queue, dict({"payload": payload}, **fields))
+            return [i.decode() for i in p.execute()]
+
+    def add_fields(self, queue, *pairs):
+        """XADD with fields as they are: order and repetitions kept."""
+        flat = [x for pair in pairs for x in pair]
+        return self.r.execute_command("XADD", queue, "*", *flat).decode()
+
+    def xlen(self, queue):
+        return self.r.xlen(queue)
+
+    def n_pending(self, queue, group="redisq"):
+        try:
+            return self.r.xpending(queue, group)["pending"]
+        except redis.exceptions.ResponseError:
+            return 0
+
+    def consumers(self, queue, group="redisq"):
+        try:
+            return {c["name"].decode(): c for c in self.r.xinfo_consumers(queue, group)}
+        except redis.exceptions.ResponseError:
+            return {}
+
+    def counters(self, queue):
+        return {k.decode(): int(v) for k, v in self.r.hgetall(self.key(queue, "counters")).items()}
+
+    def dead(self, queue):
+        """Dead letters, oldest first: (id, {field: value}) as bytes."""
+        return [(i.decode(), f) for i, f in self.r.xrange(self.key(queue, "dead"))]
+
+    def delayed(self, queue):
+        return {i.decode(): s for i, s in
+                self.r.zrange(self.key(queue, "delayed"), 0, -1, withscores=True)}
+
+    def is_empty(self, queue):
+        """Every accepted task is done or dead: nothing waits, runs or is delayed."""
+        return (self.xlen(queue) == 0 and self.n_pending(queue) == 0 and
+                not self.r.exists(self.key(queue, "delayed")))
+
+    def wait_empty(self, queue, timeout=30):
+        wait_until(lambda: self.is_empty(queue), timeout,
+                   "queue %s is empty (xlen %d, pending %d, delayed %d)" % (
+                       queue, self.xlen(queue), self.n_pending(queue), len(self.delayed(queue))))
