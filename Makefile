@@ -137,11 +137,16 @@ lint:
 	@/usr/bin/python3 test/lint/floors.py
 	@/usr/bin/python3 test/lint/sizes.py
 	@/usr/bin/python3 test/lint/sleeps.py
+	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror \
+		$(wildcard common/*.[ch] supervisor/*.[ch] supervisor/ctl/*.[ch] worker/*.[ch] \
+		test/unit/*.[ch] test/integration/*.c); fi
 
 # After "all": headers generated from the sources must exist before anything reads them.
-check-static: all lint docs-check
+cppcheck: all
 	@CPPFLAGS="$(CPPFLAGS)" sh test/lint/cppcheck $(C_FILES)
+clang-tidy: all
 	@CPPFLAGS="$(CPPFLAGS)" sh test/lint/clang-tidy $(C_FILES)
+check-static: lint docs-check cppcheck clang-tidy
 
 valgrind: $(UNIT_BIN)
 	@WRAP="valgrind -q --error-exitcode=99 --leak-check=full" sh test/unit/run $^
@@ -164,6 +169,7 @@ install: all
 clean:
 	rm -rf build
 
-.PHONY: all clean unit tools integration test run lint check-static valgrind install
+.PHONY: all clean unit tools integration test run lint cppcheck clang-tidy check-static \
+	valgrind install
 .SECONDARY:
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

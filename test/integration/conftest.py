@@ -18,9 +18,7 @@ from supervised import Supervisor            # noqa: E402
 def build():
     """Directory of the programs under test: REDISQ_BUILD, else build/asan."""
     path = os.path.abspath(os.environ.get("REDISQ_BUILD", os.path.join(ROOT, "build", "asan")))
-    for program in ("redisq-supervisor", "redisq-worker", "redisqctl", "fake-handler"):
-        assert os.access(os.path.join(path, program), os.X_OK), \
-            "%s/%s is missing; run make VARIANT=asan all tools" % (path, program)
+    assert os.path.isdir(path), path + " is missing; run make VARIANT=asan all tools"
     return path
 
 
