@@ -50,7 +50,7 @@ endif
 # ------------------------------------------------------------------ what is made of what
 COMMON := backoff buf chan clock conf conf_doc conf_read conf_value err keys line log \
 	rconn rconn_dns rconn_greet redis_url rconn_plain scoreboard sig spawn spawn_sweep
-SUPERVISOR := main
+SUPERVISOR := control logfile logformat logsink main outlet
 WORKER := main
 CTL := main
 
