@@ -62,15 +62,18 @@ struct child_exit {
 	int64_t maxrss_kb;
 };
 
-/* The child is dead but not reaped: its pid and group id are still pinned. False: it lives. */
+/* The child is dead but not reaped: its pid and group id are still pinned. False: it lives (or is
+ * no child of ours). Without the times and the memory; those come with child_reap(). */
 bool child_is_dead(pid_t pid, struct child_exit *out);
-/* Reaps it; after that the pid means nothing. -1 with errno. */
+/* Reaps it; after that the pid means nothing. Never waits: -1 with EAGAIN while it lives. */
 int child_reap(pid_t pid, struct child_exit *out);
 /*
  * SIGKILLs every process that descends from this process but is no child of ours on record: what
  * a dead child left behind and was re-parented to us (PR_SET_CHILD_SUBREAPER). `is_known(arg, pid)`
  * tells our own children; `spare(arg, pid)` (may be NULL) those left alone for now. Dead strangers
- * are reaped. Returns how many were signalled.
+ * are reaped. Returns how many were signalled. Waits for their deaths, 20 ms in all at most: a
+ * stray's own children come up when it is dead, and are swept, too. After a result that is not 0
+ * sweep once more a little later. Main thread only.
  */
 int child_sweep_strays(bool (*is_known)(void *arg, pid_t pid), bool (*spare)(void *arg, pid_t pid),
 		       void *arg);
