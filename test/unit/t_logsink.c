@@ -1,0 +1,425 @@
+/* t_logsink.c - bytes of pipes to lines of files: all of them, in order, last words too. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "backoff.h"
+#include "log.h"
+#include "supervisor/logsink.h"
+#include "supervisor/outlet.h"
+
+#define TOTAL (10u * 1024 * 1024)
+
+struct fixture {
+	char dir[64];
+	struct ev_loop *loop;
+	struct logsink *s;
+};
+
+static void begin(struct fixture *x, size_t line_max)
+{
+	struct logsink_conf conf = {.dir = x->dir,
+				    .files = true,
+				    .format = CONF_LOG_FORMAT_TEXT,
+				    .max_size = 1 << 30,
+				    .keep = 5,
+				    .line_max = line_max};
+	struct err e;
+
+	snprintf(x->dir, sizeof(x->dir), "/tmp/t_logsink.XXXXXX");
+	assert_non_null(mkdtemp(x->dir));
+	x->loop = ev_loop_new(EVFLAG_AUTO);
+	x->s = logsink_new(x->loop, &conf, &e);
+	assert_non_null(x->s);
+}
+
+static char *path_of(const struct fixture *x, const char *name)
+{
+	return xasprintf("%s/%s", x->dir, name);
+}
+
+static char *content(const struct fixture *x, const char *name, size_t *len)
+{
+	struct buf b = BUF_INIT;
+	char *path = path_of(x, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	assert_true(fd >= 0);
+	while ((n = read(fd, buf_reserve(&b, 65536), 65536)) > 0)
+		buf_commit(&b, (size_t)n);
+	close(fd);
+	free(path);
+	if (len)
+		*len = b.len;
+	return buf_detach(&b);
+}
+
+static void end(struct fixture *x, const char *const *names, size_t n)
+{
+	logsink_free(x->s);
+	ev_loop_destroy(x->loop);
+	for (size_t i = 0; i < n; i++) {
+		char *path = path_of(x, names[i]);
+
+		assert_int_equal(unlink(path), 0);
+		free(path);
+	}
+	assert_int_equal(rmdir(x->dir), 0);
+}
+
+static void make_pipe(int fds[2])
+{
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+}
+
+static void put(int fd, const char *text)
+{
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+/* Random bytes: a newline about every 300, all other values too. */
+static char *random_bytes(size_t n)
+{
+	char *bytes = xcalloc(1, n);
+	struct rng r;
+
+	rng_seed(&r, 20261129);
+	for (size_t i = 0; i < n; i++) {
+		int64_t v = rng_below(&r, 1 << 20);
+
+		bytes[i] = (v >> 8) % 300 == 0 ? '\n' : (char)(v & 255);
+	}
+	bytes[n - 1] = 'x'; /* no final newline */
+	return bytes;
+}
+
+static pid_t feed_from_child(int fd, const char *bytes, size_t n)
+{
+	pid_t pid = fork();
+	struct rng r;
+
+	if (pid != 0)
+		return pid;
+	rng_seed(&r, 7);
+	for (size_t at = 0; at < n;) {
+		size_t chunk = 1 + (size_t)rng_below(&r, 65536);
+		ssize_t done = write(fd, bytes + at, chunk < n - at ? chunk : n - at);
+
+		if (done < 0)
+			_exit(1);
+		at += (size_t)done;
+	}
+	_exit(0);
+}
+
+/* Takes the prefixes off; pieces of `line_max` bytes are put together again. */
+static void assert_same_bytes(const char *log, size_t log_len, const char *bytes, size_t n,
+			      size_t line_max)
+{
+	const char *p = log;
+	const char *log_end = log + log_len;
+	size_t at = 0;
+
+	while (p < log_end) {
+		const char *nl = memchr(p, '\n', (size_t)(log_end - p));
+		const char *text = memmem(p, (size_t)(log_end - p), "] ", 2);
+		size_t len;
+
+		assert_non_null(nl);
+		assert_non_null(text);
+		text += 2;
+		len = (size_t)(nl - text);
+		assert_true(at + len <= n);
+		assert_memory_equal(text, bytes + at, len);
+		at += len;
+		if (at < n && bytes[at] == '\n' && len <= line_max)
+			at++;
+		else
+			assert_true(at == n || len == line_max);
+		p = nl + 1;
+	}
+	assert_int_equal(at, n);
+}
+
+static void ten_megabytes(size_t line_max)
+{
+	struct fixture x;
+	char *bytes = random_bytes(TOTAL);
+	struct slotlog *l;
+	int fds[2];
+	char *log;
+	size_t log_len;
+	int status;
+	pid_t pid;
+
+	begin(&x, line_max);
+	l = slotlog_get(x.s, "demo", 0);
+	make_pipe(fds);
+	pid = feed_from_child(fds[1], bytes, TOTAL);
+	close(fds[1]);
+	slotlog_attach(l, pid, -1, fds[0]);
+	ev_run(x.loop, 0); /* until no pipe is left */
+	logsink_flush(x.s);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	log = content(&x, "demo-0.log", &log_len);
+	assert_same_bytes(log, log_len, bytes, TOTAL, line_max);
+	assert_int_equal(logsink_dropped(x.s), 0);
+	free(log);
+	free(bytes);
+	end(&x, (const char *const[]){"demo-0.log"}, 1);
+}
+
+static void test_ten_megabytes_byte_for_byte(void **state)
+{
+	(void)state;
+	ten_megabytes(64 * 1024);
+}
+
+static void test_ten_megabytes_in_short_lines(void **state)
+{
+	(void)state;
+	ten_megabytes(256);
+}
+
+static void test_frames(void **state)
+{
+	struct fixture x;
+	struct slotlog *l;
+	int fds[2];
+	char *log;
+
+	(void)state;
+	begin(&x, 64 * 1024);
+	l = slotlog_get(x.s, "a/b", 3);
+	make_pipe(fds);
+	slotlog_attach(l, 812, fds[0], -1);
+	put(fds[1], "O 1-0 hel");
+	ev_run(x.loop, EVRUN_NOWAIT);
+	put(fds[1], "lo\nE 2-0 oops\nE - me\njunk\nO 1-0 last words");
+	close(fds[1]);
+	ev_run(x.loop, 0);
+	logsink_flush(x.s);
+	log = content(&x, "a%2Fb-3.log", NULL);
+	assert_non_null(strstr(log, " 3 812 O [1-0] hello\n"));
+	assert_non_null(strstr(log, " 3 812 E [2-0] oops\n"));
+	assert_non_null(strstr(log, " 3 812 E [-] me\n"));
+	assert_non_null(strstr(log, " 3 812 E [-] junk\n"));
+	assert_non_null(strstr(log, " 3 812 O [1-0] last words\n"));
+	free(log);
+	end(&x, (const char *const[]){"a%2Fb-3.log"}, 1);
+}
+
+/* A frame far above the limit (a worker of before the limit was lowered) keeps stream and id. */
+static void test_frame_in_pieces_keeps_its_head(void **state)
+{
+	struct fixture x;
+	struct slotlog *l;
+	char text[3000];
+	int fds[2];
+	char *log, *p;
+	int n = 0;
+
+	(void)state;
+	begin(&x, 256);
+	l = slotlog_get(x.s, "demo", 0);
+	make_pipe(fds);
+	slotlog_attach(l, 812, fds[0], -1);
+	memset(text, 'y', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	put(fds[1], "O 7-7 ");
+	put(fds[1], text);
+	put(fds[1], "\nE 8-8 next\n");
+	close(fds[1]);
+	ev_run(x.loop, 0);
+	logsink_flush(x.s);
+	log = content(&x, "demo-0.log", NULL);
+	for (p = log; (p = strchr(p, 'y')) != NULL; p++)
+		n++;
+	assert_int_equal(n, 2999);
+	n = 0;
+	for (p = log; (p = strstr(p, "O [7-7] y")) != NULL; p++)
+		n++;
+	assert_true(n > 1);
+	assert_null(strstr(log, "[-]"));
+	assert_non_null(strstr(log, "E [8-8] next\n"));
+	free(log);
+	end(&x, (const char *const[]){"demo-0.log"}, 1);
+}
+
+/* The worker is dead, something it left behind holds the pipe: its last words come at the drain. */
+static void test_last_words_although_the_pipe_stays_open(void **state)
+{
+	struct fixture x;
+	struct slotlog *l;
+	int frames[2], raw[2];
+	char *log;
+
+	(void)state;
+	begin(&x, 64 * 1024);
+	l = slotlog_get(x.s, "demo", 0);
+	make_pipe(frames);
+	make_pipe(raw);
+	slotlog_attach(l, 812, frames[0], raw[0]);
+	put(frames[1], "O 1-0 begun");
+	put(raw[1], "double free or corruption\nAbor");
+	slotlog_drain(l, 812);
+	slotlog_say(l, 812, "worker 812 died: signal 6 SIGABRT\nafter 3.2s");
+	logsink_flush(x.s);
+	log = content(&x, "demo-0.log", NULL);
+	assert_non_null(strstr(log, "O [1-0] begun\n"));
+	assert_non_null(strstr(log, "E [-] double free or corruption\n"));
+	assert_non_null(strstr(log, "E [-] Abor\n"));
+	assert_non_null(strstr(log, "E [-] worker 812 died: signal 6 SIGABRT after 3.2s\n"));
+	free(log);
+	close(frames[1]);
+	close(raw[1]);
+	end(&x, (const char *const[]){"demo-0.log"}, 1);
+}
+
+static void test_free_flushes_what_is_in_the_pipes(void **state)
+{
+	struct fixture x;
+	int fds[2];
+	char *log;
+
+	(void)state;
+	begin(&x, 64 * 1024);
+	make_pipe(fds);
+	slotlog_attach(slotlog_get(x.s, "demo", 0), 812, fds[0], -1);
+	put(fds[1], "O 1-0 unread");
+	logsink_free(x.s);
+	x.s = NULL;
+	log = content(&x, "demo-0.log", NULL);
+	assert_non_null(strstr(log, "O [1-0] unread\n"));
+	free(log);
+	close(fds[1]);
+	end(&x, (const char *const[]){"demo-0.log"}, 1);
+}
+
+static void test_one_object_and_file_per_slot(void **state)
+{
+	struct fixture x;
+	struct slotlog *l;
+
+	(void)state;
+	begin(&x, 64 * 1024);
+	l = slotlog_get(x.s, "demo", 0);
+	assert_ptr_equal(slotlog_get(x.s, "demo", 0), l);
+	assert_ptr_not_equal(slotlog_get(x.s, "demo", 1), l);
+	assert_ptr_not_equal(slotlog_get(x.s, "other", 0), l);
+	end(&x, (const char *const[]){"demo-0.log", "demo-1.log", "other-0.log"}, 3);
+}
+
+static void test_own_log_in_a_file(void **state)
+{
+	struct fixture x;
+	char *log;
+
+	(void)state;
+	begin(&x, 64 * 1024);
+	logsink_own_log(x.s, true);
+	log_info("starting %d workers", 4);
+	log = content(&x, "supervisor.log", NULL);
+	assert_non_null(strstr(log, "Z info starting 4 workers\n"));
+	free(log);
+	end(&x, (const char *const[]){"supervisor.log"}, 1);
+}
+
+static void notice(void *arg, int64_t n, struct buf *out)
+{
+	(void)arg;
+	buf_addf(out, "%lld lines dropped\n", (long long)n);
+}
+
+/* A pipe nobody reads: adding and flushing return at once, the rest is counted and told. */
+static void test_stalled_reader_blocks_nothing(void **state)
+{
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct outlet *o;
+	struct buf got = BUF_INIT;
+	char line[1001];
+	int64_t n_whole = 0;
+	int64_t n_added = 3000;
+	char *said;
+	int fds[2];
+	ssize_t n;
+
+	(void)state;
+	make_pipe(fds);
+	o = outlet_new(loop, fds[1], notice, NULL);
+	assert_int_equal(fcntl(fds[1], F_GETFL) & O_NONBLOCK, 0); /* the shared one is untouched */
+	memset(line, 'z', sizeof(line));
+	line[sizeof(line) - 1] = '\n';
+	for (int64_t i = 0; i < n_added; i++) {
+		outlet_add(o, slice_of(line, sizeof(line)));
+		assert_true(outlet_flush(o));
+	}
+	assert_true(outlet_dropped(o) > 0);
+	assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+	while ((n = read(fds[0], buf_reserve(&got, 65536), 65536)) > 0) {
+		buf_commit(&got, (size_t)n);
+		ev_run(loop, EVRUN_NOWAIT);
+	}
+	said = strstr(got.data, " lines dropped\n");
+	assert_non_null(said);
+	while (said[-1] != '\n')
+		said--;
+	assert_int_equal(strtoll(said, NULL, 10), outlet_dropped(o));
+	for (char *p = got.data; (p = strchr(p, '\n')) != NULL; p++)
+		n_whole++;
+	assert_int_equal(n_whole - 1 + outlet_dropped(o), n_added);
+	assert_string_equal(strchr(said, '\n'), "\n"); /* in its place: the end */
+	outlet_free(o);
+	close(fds[0]);
+	close(fds[1]);
+	buf_release(&got);
+	ev_loop_destroy(loop);
+}
+
+static void test_reader_gone_is_told_once(void **state)
+{
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct outlet *o;
+	int fds[2];
+
+	(void)state;
+	make_pipe(fds);
+	o = outlet_new(loop, fds[1], notice, NULL);
+	close(fds[0]);
+	outlet_add(o, slice_str("one\n"));
+	assert_false(outlet_flush(o));
+	outlet_add(o, slice_str("two\n"));
+	assert_true(outlet_flush(o));
+	assert_int_equal(outlet_dropped(o), 2);
+	outlet_free(o);
+	close(fds[1]);
+	ev_loop_destroy(loop);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ten_megabytes_byte_for_byte),
+		cmocka_unit_test(test_ten_megabytes_in_short_lines),
+		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_frame_in_pieces_keeps_its_head),
+		cmocka_unit_test(test_last_words_although_the_pipe_stays_open),
+		cmocka_unit_test(test_free_flushes_what_is_in_the_pipes),
+		cmocka_unit_test(test_one_object_and_file_per_slot),
+		cmocka_unit_test(test_own_log_in_a_file),
+		cmocka_unit_test(test_stalled_reader_blocks_nothing),
+		cmocka_unit_test(test_reader_gone_is_told_once),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
