@@ -1,0 +1,58 @@
+-- Put dead letters, or held tasks, back on their stream as new: attempt 1, crashes forgotten.
+-- KEYS 1 dead or held 2 stream 3 counters   ARGV ids
+-- per id: the new entry's id, '' when it is not there (a replay too), or an error that names why
+-- At OOM the XADD is refused, and with it the rest: what was moved stays moved, the rest stays.
+local from, stream, counters = KEYS[1], KEYS[2], KEYS[3]
+local bad = wrong_type({[from] = 'stream', [stream] = 'stream', [counters] = 'hash'})
+if bad then return bad end
+
+-- What is not the post-mortem: the user's fields, and who the task is.
+local KEEP = {['redisq.id'] = 1, ['redisq.deliveries'] = 1, ['redisq.enqueued_at'] = 1}
+local OURS = {['redisq.attempt'] = 1, ['redisq.snoozes'] = 1, ['redisq.reason'] = 1,
+              ['redisq.error'] = 1, ['redisq.exit'] = 1, ['redisq.signal'] = 1,
+              ['redisq.stderr'] = 1, ['redisq.worker'] = 1, ['redisq.host'] = 1,
+              ['redisq.died_at'] = 1}
+
+local function entry_of(fields)
+  local a, own = {'XADD', stream, '*'}, {}
+  for i = 1, #fields, 2 do
+    local name, value = fields[i], fields[i + 1]
+    if name == 'redisq.fields_msgpack' then
+      for _, f in ipairs(cmsgpack.unpack(value)) do a[#a + 1] = f end
+    elseif KEEP[name] then
+      own[name] = value
+    elseif not OURS[name] then
+      a[#a + 1] = name
+      a[#a + 1] = value
+    end
+  end
+  own['redisq.attempt'] = '1'
+  for _, name in ipairs({'redisq.id', 'redisq.attempt', 'redisq.deliveries',
+                         'redisq.enqueued_at'}) do
+    if own[name] then
+      a[#a + 1] = name
+      a[#a + 1] = own[name]
+    end
+  end
+  return a, own
+end
+
+local out = {}
+for k, id in ipairs(ARGV) do
+  local e = redis.call('XRANGE', from, id, id)[1]
+  out[k] = ''
+  if e then
+    local a, own = entry_of(e[2])
+    local body_missing = not own['redisq.enqueued_at'] and #a == 7
+    if body_missing then
+      out[k] = redis.error_reply('ERR its body is lost, there is nothing to run')
+    elseif #a > 7000 then
+      out[k] = redis.error_reply('ERR it has more fields than a script can add')
+    else
+      out[k] = redis.call(unpack(a))
+      redis.call('XDEL', from, id)
+      redis.call('HINCRBY', counters, 'readded', 1)
+    end
+  end
+end
+return out
