@@ -48,8 +48,10 @@ CFLAGS += -Werror
 endif
 
 # ------------------------------------------------------------------ what is made of what
-COMMON := backoff buf chan clock conf conf_doc conf_read conf_value err keys line log \
-	rconn rconn_dns rconn_greet redis_url rconn_plain scoreboard sig spawn spawn_sweep
+COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number \
+	conf_read conf_row conf_snapshot conf_value conf_words cpus err keys line log paths \
+	percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet rconn_plain \
+	rconn_resp redis_url scoreboard script sig spawn spawn_sweep suggest
 SUPERVISOR := control logfile logformat logsink main outlet
 WORKER := main
 CTL := main
@@ -76,7 +78,8 @@ $(OUT)/redisq-worker: $(WORKER_O) $(OUT)/libredisq.a
 $(OUT)/redisqctl: $(CTL_O) $(OUT)/libredisq.a
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(OBJ)/%.o: %.c
+# Generated before anything is compiled: whoever includes script.h needs it.
+$(OBJ)/%.o: %.c | $(GEN)/scripts.inc
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -84,6 +87,18 @@ $(OBJ)/%.o: %.c
 $(GEN)/scripts.inc: $(SCRIPTS) common/scripts/embed
 	@mkdir -p $(@D)
 	sh common/scripts/embed $(SCRIPTS) > $@.tmp && mv $@.tmp $@
+
+# ------------------------------------------------------------------ texts made from conf.def
+$(OUT)/gen-docs: $(call obj,common,gen_docs) $(OUT)/libredisq.a
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+docs: $(OUT)/gen-docs
+	$< sample > etc/redisq.ini
+	$< man > common/redisq.ini.5
+
+docs-check: $(OUT)/gen-docs
+	@$< sample | cmp - etc/redisq.ini && $< man | cmp - common/redisq.ini.5 || \
+		{ echo "conf.def has changed: run make docs and commit the result"; exit 1; }
 
 # ------------------------------------------------------------------ tests
 # A unit test is test/unit/t_<module>.c with its own main(). It is linked with libredisq.a and, where
@@ -169,7 +184,7 @@ install: all
 clean:
 	rm -rf build
 
-.PHONY: all clean unit tools integration test run lint cppcheck clang-tidy check-static \
+.PHONY: all clean docs docs-check unit tools integration test run lint cppcheck clang-tidy check-static \
 	valgrind install
 .SECONDARY:
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -126,15 +126,33 @@ int conf_keep_queue(struct conf *c, const char *name, struct err *e) ATTR_MUST_C
 int conf_set(struct conf *c, enum conf_section s, const char *queue, const char *key,
 	     const char *value, enum conf_origin origin, const char *where,
 	     struct err *e) ATTR_MUST_CHECK;
+/*
+ * The handler of a queue (NULL: all) as words that need no quoting: what follows "--" on the
+ * command line, argv[0] being the program. The kind is exec.
+ */
+int conf_set_handler_argv(struct conf *c, const char *queue, int argc, char *const *argv,
+			  enum conf_origin origin, const char *where,
+			  struct err *e) ATTR_MUST_CHECK;
+/* Where a value came from: "redisq.ini:12", "REDIS_URL", "-s redis.url"; "default". Borrowed. */
+const char *conf_where(const struct conf *c, enum conf_section s, const char *queue,
+		       const char *key);
+enum conf_origin conf_origin_of(const struct conf *c, enum conf_section s, const char *queue,
+				const char *key);
 
 /* What is worth a warning (a fallback, an unknown REDISQ_ variable); NULL-terminated list. */
 const char *const *conf_warnings(const struct conf *c);
 void conf_warn(struct conf *c, const char *fmt, ...) ATTR_PRINTF(2, 3);
 
 /*
- * Resolves what depends on other keys and the machine (default paths, workers of a queue,
- * heartbeat auto) and checks across keys; warns where heartbeat_timeout + kill_timeout >= lease.
- * -1 with the first error in `e`.
+ * Resolves what depends on other keys and the machine (default paths, "max", workers of a queue)
+ * and checks [supervisor] and [redis] across keys. Enough for a client, which may know no queue.
+ * Relative paths become absolute. May be called again after further conf_set()s. -1 with the
+ * first error in `e`.
+ */
+int conf_resolve(struct conf *c, struct err *e) ATTR_MUST_CHECK;
+/*
+ * conf_resolve(), and what a supervisor or worker needs: at least one queue, each with a handler;
+ * warns where heartbeat_timeout + kill_timeout >= lease.
  */
 int conf_finish(struct conf *c, struct err *e) ATTR_MUST_CHECK;
 
@@ -142,8 +160,9 @@ int conf_finish(struct conf *c, struct err *e) ATTR_MUST_CHECK;
 int64_t conf_heartbeat_ms(const struct conf *c, const struct conf_queue *q);
 
 /*
- * The whole configuration as an ini file that conf_read_snapshot() reads back to an equal one,
- * secrets included: what was validated is what runs. For sealed memory files only.
+ * The whole finished configuration as an ini file that conf_read_snapshot() reads back to an equal
+ * one, origins and secrets included: what was validated is what runs. For sealed memory files and
+ * the control socket only. Names and values are percent-encoded, so any byte survives.
  */
 void conf_write_snapshot(const struct conf *c, struct buf *out);
 

@@ -10,6 +10,9 @@
 
 /* An ini file; `path` is what the messages show. */
 int conf_read_file(struct conf *c, const char *path, struct buf *errs) ATTR_MUST_CHECK;
+/* The same for text in memory, shown as `path`. */
+int conf_read_text(struct conf *c, const char *path, struct slice text,
+		   struct buf *errs) ATTR_MUST_CHECK;
 /* REDISQ_* and the aliases out of `env` (as environ). Unknown REDISQ_* variables: conf_warn(). */
 int conf_read_env(struct conf *c, char *const *env, struct buf *errs) ATTR_MUST_CHECK;
 /* One -s KEY=VALUE: the text after the last '.' before the first '=' is the key. */

@@ -1,0 +1,123 @@
+/*
+ * conf_check.c - conf_check_machine() of conf_read.h: does what the configuration names exist here?
+ * For -t and for a reload, so that a wrong path is found before a running worker is replaced.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conf_read.h"
+#include "redis_url.h"
+#include "spawn.h"
+
+static void complain(struct buf *errs, const struct conf *c, const struct conf_queue *q,
+		     const char *key, const char *fmt, ...) ATTR_PRINTF(5, 6);
+static void complain(struct buf *errs, const struct conf *c, const struct conf_queue *q,
+		     const char *key, const char *fmt, ...)
+{
+	va_list ap;
+
+	buf_addf(errs, "%s: [queue %s] %s: ", conf_where(c, CONF_QUEUE, q->name, key), q->name,
+		 key);
+	va_start(ap, fmt);
+	buf_vaddf(errs, fmt, ap);
+	va_end(ap);
+	buf_addc(errs, '\n');
+}
+
+/* The PATH that the handler is looked up on. */
+static const char *path_of(const struct strv *env)
+{
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], "PATH=", 5) == 0)
+			return env->v[i] + 5;
+	return NULL;
+}
+
+static void check_program(const struct conf *c, const struct conf_queue *q, const struct strv *env,
+			  struct buf *errs)
+{
+	const char *program = q->handler.argv.v[0];
+	struct stat st;
+	char *found;
+
+	if (!strchr(program, '/')) {
+		found = spawn_find(program, path_of(env));
+		if (!found)
+			complain(errs, c, q, "handler",
+				 "%s is not on PATH (%s); give its full path", program,
+				 path_of(env) ? path_of(env) : "unset");
+		free(found);
+		return;
+	}
+	found = program[0] != '/' && q->cwd ? xasprintf("%s/%s", q->cwd, program)
+					    : xstrdup(program);
+	if (stat(found, &st) < 0)
+		complain(errs, c, q, "handler", "%s: %s; give the path of a program", found,
+			 strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		complain(errs, c, q, "handler", "%s is not a file; give the path of a program",
+			 found);
+	else if (access(found, X_OK) < 0)
+		complain(errs, c, q, "handler", "%s is not executable; chmod +x it", found);
+	free(found);
+}
+
+static void check_queue(const struct conf *c, const struct conf_queue *q, struct buf *errs)
+{
+	struct strv env;
+	struct stat st;
+	struct err e = {0};
+
+	if (q->cwd && stat(q->cwd, &st) < 0)
+		complain(errs, c, q, "cwd", "%s: %s; make it", q->cwd, strerror(errno));
+	else if (q->cwd && !S_ISDIR(st.st_mode))
+		complain(errs, c, q, "cwd", "%s is not a directory; give one", q->cwd);
+	if (conf_handler_env(q, environ, &env, &e) < 0) {
+		complain(errs, c, q, "env_file", "%s", e.text);
+		return;
+	}
+	if (q->handler.kind == CONF_HANDLER_EXEC)
+		check_program(c, q, &env, errs);
+	strv_release(&env);
+}
+
+/* user and group exist, and can be become. */
+static void check_ids(const struct conf *c, struct buf *errs)
+{
+	const struct conf_supervisor *s = conf_supervisor(c);
+	char *text = xcalloc(1, 65536);
+	struct passwd pw, *user = NULL;
+	struct group gr, *group = NULL;
+
+	if (s->user && (getpwnam_r(s->user, &pw, text, 65536, &user) != 0 || !user))
+		buf_addf(errs, "%s: [supervisor] user = %s: no such user; create it\n",
+			 conf_where(c, CONF_SUPERVISOR, NULL, "user"), s->user);
+	else if (s->user && geteuid() != 0 && user->pw_uid != geteuid())
+		buf_addf(errs,
+			 "%s: [supervisor] user = %s: only root can become another user; start as "
+			 "root, or leave the key out\n",
+			 conf_where(c, CONF_SUPERVISOR, NULL, "user"), s->user);
+	if (s->group && (getgrnam_r(s->group, &gr, text, 65536, &group) != 0 || !group))
+		buf_addf(errs, "%s: [supervisor] group = %s: no such group; create it\n",
+			 conf_where(c, CONF_SUPERVISOR, NULL, "group"), s->group);
+	free(text);
+}
+
+int conf_check_machine(const struct conf *c, struct buf *errs)
+{
+	size_t before = errs->len;
+	struct redis_addr addr;
+	struct err e = {0};
+
+	check_ids(c, errs);
+	if (redis_addr_resolve(conf_redis(c), &addr, &e) < 0)
+		buf_addf(errs, "%s\n", e.text);
+	else
+		redis_addr_release(&addr);
+	for (size_t i = 0; i < conf_n_queues(c); i++)
+		check_queue(c, conf_queue_at(c, i), errs);
+	return errs->len == before ? 0 : -1;
+}

@@ -1,0 +1,204 @@
+/*
+ * conf_finish.c - conf_resolve() and conf_finish() of conf.h: what one key cannot decide alone,
+ * and what this machine decides (its CPUs, its directories).
+ */
+#include <errno.h>
+
+#include "conf_row.h"
+#include "conf_value.h"
+#include "cpus.h"
+#include "paths.h"
+
+#define HEARTBEAT_AUTO_MAX_MS 15000
+
+int64_t conf_heartbeat_ms(const struct conf *c, const struct conf_queue *q)
+{
+	int64_t ms = conf_supervisor(c)->heartbeat_timeout;
+
+	return ms >= 0 ? ms : min_i64(HEARTBEAT_AUTO_MAX_MS, q->lease / 4);
+}
+
+/* A path that was not set gets its default, taking over `path`. */
+static void default_path(char **field, char *path)
+{
+	if (*field)
+		free(path);
+	else
+		*field = path;
+}
+
+static int make_absolute(const struct conf_row *row, void *section, struct err *e)
+{
+	char **field = conf_field(row, section);
+	char *abs;
+
+	if (!*field || (*field)[0] == '/')
+		return 0;
+	abs = paths_absolute(*field);
+	if (!abs)
+		return err_set(e, EXIT_CONFIG,
+			       "%s = %s: the present directory: %s; give a full path", row->key,
+			       *field, strerror(errno));
+	free(*field);
+	*field = abs;
+	return 0;
+}
+
+static int resolve_paths(struct conf *c, struct err *e)
+{
+	struct conf_supervisor *s = conf_edit(c, CONF_SUPERVISOR, NULL);
+	struct paths_who who = paths_self();
+
+	default_path(&s->pid_file, paths_pid_file(&who, s->name));
+	default_path(&s->control_socket, paths_control_socket(&who, s->name));
+	default_path(&s->state_dir, paths_state_dir(&who, s->name));
+	default_path(&s->log_dir, paths_log_dir(&who, s->name));
+	for (size_t i = 0; i < conf_n_rows; i++) {
+		const struct conf_row *row = &conf_rows[i];
+
+		if (row->type != CONF_PATH)
+			continue;
+		if (row->section != CONF_QUEUE) {
+			if (make_absolute(row, conf_edit(c, row->section, NULL), e) < 0)
+				return -1;
+			continue;
+		}
+		for (size_t q = 0; q < conf_n_queues(c); q++) {
+			const char *name = conf_queue_at(c, q)->name;
+
+			if (make_absolute(row, conf_edit(c, CONF_QUEUE, name), e) < 0)
+				return -1;
+		}
+	}
+	if (strlen(s->control_socket) > PATHS_SOCKET_MAX)
+		return err_set(
+			e, EXIT_CONFIG,
+			"[supervisor] control_socket = %.200s: %zu bytes; unix sockets allow "
+			"%d, set a shorter path",
+			s->control_socket, strlen(s->control_socket), PATHS_SOCKET_MAX);
+	return 0;
+}
+
+static void resolve_workers(struct conf *c)
+{
+	struct conf_supervisor *s = conf_edit(c, CONF_SUPERVISOR, NULL);
+
+	if (s->workers == CONF_WORKERS_MAX)
+		s->workers = cpus_available();
+	for (size_t i = 0; i < conf_n_queues(c); i++) {
+		struct conf_queue *q = conf_edit(c, CONF_QUEUE, conf_queue_at(c, i)->name);
+
+		if (q->workers == CONF_WORKERS_MAX)
+			q->workers = cpus_available();
+		if (q->workers == CONF_WORKERS_UNSET ||
+		    conf_origin_of(c, CONF_QUEUE, q->name, "workers") == CONF_FROM_DEFAULT)
+			q->workers = s->workers;
+	}
+}
+
+/* Of password and password_file the one said with more weight is the one. */
+static int resolve_password(struct conf *c, struct err *e)
+{
+	struct conf_redis *r = conf_edit(c, CONF_REDIS, NULL);
+	enum conf_origin text, file;
+	char **loser;
+
+	if (!r->password || !r->password_file)
+		return 0;
+	text = conf_origin_of(c, CONF_REDIS, NULL, "password");
+	file = conf_origin_of(c, CONF_REDIS, NULL, "password_file");
+	if (text == file)
+		return err_set(e, EXIT_CONFIG,
+			       "%s: [redis] password_file beside password (%s); keep one of them",
+			       conf_where(c, CONF_REDIS, NULL, "password_file"),
+			       conf_where(c, CONF_REDIS, NULL, "password"));
+	loser = text < file ? &r->password : &r->password_file;
+	free(*loser);
+	*loser = NULL;
+	return 0;
+}
+
+/* `low` must not exceed `high`; both durations of one section. */
+static int check_order(const struct conf *c, enum conf_section s, const char *queue,
+		       const char *low, int64_t low_ms, const char *high, int64_t high_ms,
+		       struct err *e)
+{
+	struct buf a = BUF_INIT, b = BUF_INIT;
+	bool queue_key = s == CONF_QUEUE;
+	const char *where;
+
+	if (low_ms <= high_ms)
+		return 0;
+	where = conf_origin_of(c, s, queue, low) >= conf_origin_of(c, s, queue, high)
+			? conf_where(c, s, queue, low)
+			: conf_where(c, s, queue, high);
+	conf_format_duration(low_ms, &a);
+	conf_format_duration(high_ms, &b);
+	err_set(e, EXIT_CONFIG, "%s: [%s%s%s] %s = %s exceeds %s = %s; raise %s", where,
+		conf_section_word(s), queue_key ? " " : "", queue_key ? queue : "", low, a.data,
+		high, b.data, high);
+	buf_release(&a);
+	buf_release(&b);
+	return -1;
+}
+
+int conf_resolve(struct conf *c, struct err *e)
+{
+	const struct conf_supervisor *s = conf_supervisor(c);
+
+	if (check_order(c, CONF_SUPERVISOR, NULL, "restart_delay", s->restart_delay,
+			"restart_delay_max", s->restart_delay_max, e) < 0 ||
+	    resolve_password(c, e) < 0 || resolve_paths(c, e) < 0)
+		return -1;
+	if (s->group && !s->user)
+		return err_set(e, EXIT_CONFIG,
+			       "%s: [supervisor] group without user; set user as well",
+			       conf_where(c, CONF_SUPERVISOR, NULL, "group"));
+	resolve_workers(c);
+	return 0;
+}
+
+/* A stuck worker should be dead before another may take its tasks. */
+static void warn_lease(struct conf *c, const struct conf_queue *q)
+{
+	int64_t heartbeat = conf_heartbeat_ms(c, q), kill = conf_supervisor(c)->kill_timeout;
+	struct buf h = BUF_INIT, k = BUF_INIT, l = BUF_INIT;
+
+	if (heartbeat + kill < q->lease)
+		return;
+	conf_format_duration(heartbeat, &h);
+	conf_format_duration(kill, &k);
+	conf_format_duration(q->lease, &l);
+	conf_warn(c,
+		  "[queue %s] lease = %s is not longer than heartbeat_timeout (%s) + kill_timeout "
+		  "(%s): the tasks of a stuck worker may be taken over before it is dead; raise "
+		  "lease",
+		  q->name, l.data, h.data, k.data);
+	buf_release(&h);
+	buf_release(&k);
+	buf_release(&l);
+}
+
+int conf_finish(struct conf *c, struct err *e)
+{
+	if (conf_resolve(c, e) < 0)
+		return -1;
+	if (conf_n_queues(c) == 0)
+		return err_set(e, EXIT_CONFIG,
+			       "no queue; add a section [queue NAME] with a handler, or use "
+			       "-q NAME -- PROGRAM ARG...");
+	for (size_t i = 0; i < conf_n_queues(c); i++) {
+		const struct conf_queue *q = conf_queue_at(c, i);
+
+		if (q->handler.kind == CONF_HANDLER_NONE)
+			return err_set(
+				e, EXIT_CONFIG,
+				"[queue %s] has no handler; write handler = exec PROGRAM ARG...",
+				q->name);
+		if (check_order(c, CONF_QUEUE, q->name, "retry_delay", q->retry_delay,
+				"retry_delay_max", q->retry_delay_max, e) < 0)
+			return -1;
+		warn_lease(c, q);
+	}
+	return 0;
+}

@@ -1,0 +1,336 @@
+/*
+ * redis_url.c - see redis_url.h. No message here repeats what stands before the '@', nor anything
+ * that may turn out to be a piece of a password.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "percent.h"
+#include "redis_url.h"
+
+#define UNIX_PATH_MAX 107
+#define DEFAULT_PORT 6379
+#define PASSWORD_FILE_MAX 4096
+
+#define EXAMPLE "redis://[user:password@]host[:port][/db]"
+
+/* Percent-decodes; NULL: a bad or NUL escape. Owned. */
+static char *decode(const char *text, size_t len)
+{
+	struct buf out = BUF_INIT;
+
+	if (percent_decode(slice_of(text, len), &out))
+		return buf_detach(&out);
+	buf_release(&out);
+	return NULL;
+}
+
+static int say_escape(struct err *e)
+{
+	return err_set(e, EXIT_CONFIG,
+		       "a %% that begins no %%XX escape in the url; write a plain %% as %%25");
+}
+
+/* A decimal number that is the whole of the text; -1 if not, or above `max`. */
+static int number(const char *text, size_t len, int max)
+{
+	int n = 0;
+
+	if (len == 0)
+		return -1;
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return -1;
+		n = n * 10 + (text[i] - '0');
+		if (n > max)
+			return -1;
+	}
+	return n;
+}
+
+static int parse_db(const char *text, size_t len, struct redis_addr *out, struct err *e)
+{
+	out->db = number(text, len, INT_MAX / 10 - 1);
+	if (out->db < 0)
+		return err_set(e, EXIT_CONFIG, "the url's database is not a number; write %s",
+			       EXAMPLE);
+	return 0;
+}
+
+/* "user:password" or ":password"; one word alone could be either. */
+static int parse_user(const char *text, size_t len, struct redis_addr *out, struct err *e)
+{
+	const char *colon = memchr(text, ':', len);
+	size_t n;
+
+	if (!colon) {
+		if (len == 0)
+			return 0;
+		return err_set(e, EXIT_CONFIG,
+			       "the one word before the @ could be a user or a password; write "
+			       "redis://:PASSWORD@host or redis://USER:PASSWORD@host");
+	}
+	n = (size_t)(colon - text);
+	if (n > 0) {
+		out->username = decode(text, n);
+		if (!out->username)
+			return say_escape(e);
+	}
+	if (n > 0 || len > 1) {
+		out->password = decode(colon + 1, len - n - 1);
+		if (!out->password)
+			return say_escape(e);
+	}
+	return 0;
+}
+
+/* host, host:port, [v6], [v6]:port; nothing = this machine. */
+static int parse_host(const char *text, size_t len, struct redis_addr *out, struct err *e)
+{
+	const char *port = NULL;
+	size_t host_len = len;
+
+	if (memchr(text, ',', len))
+		return err_set(e, EXIT_CONFIG,
+			       "several hosts in the url: Sentinel and Cluster are not supported; "
+			       "give one server");
+	if (len > 0 && text[0] == '[') {
+		const char *close = memchr(text, ']', len);
+		size_t used = close ? (size_t)(close - text) + 1 : 0;
+
+		if (!close || (used < len && text[used] != ':'))
+			return err_set(e, EXIT_CONFIG,
+				       "the url's [ has no ] or text after it; write "
+				       "redis://[::1]:6379/0");
+		if (used < len)
+			port = text + used + 1;
+		text++;
+		host_len = used - 2;
+		len -= 1; /* of what `port` is measured against */
+	} else {
+		const char *colon = memchr(text, ':', len);
+
+		if (colon && memchr(colon + 1, ':', len - (size_t)(colon - text) - 1))
+			return err_set(e, EXIT_CONFIG,
+				       "the url's host has several colons; write an IPv6 address "
+				       "as redis://[::1]:6379/0");
+		if (colon) {
+			port = colon + 1;
+			host_len = (size_t)(colon - text);
+		}
+	}
+	out->host = host_len ? decode(text, host_len) : xstrdup("127.0.0.1");
+	if (!out->host)
+		return say_escape(e);
+	if (port) {
+		out->port = number(port, len - (size_t)(port - text), 65535);
+		if (out->port < 1)
+			return err_set(e, EXIT_CONFIG,
+				       "the url's port is not 1 to 65535; write %s (a / ? or @ in "
+				       "a password is written %%2F %%3F %%40)",
+				       EXAMPLE);
+	}
+	return 0;
+}
+
+/* ?db=N, the only parameter there is. */
+static int parse_query(const char *query, struct redis_addr *out, struct err *e)
+{
+	if (strncmp(query, "db=", 3) != 0 || strchr(query, '&'))
+		return err_set(e, EXIT_CONFIG,
+			       "the url has parameters other than ?db=N; use the keys of [redis]");
+	return parse_db(query + 3, strlen(query + 3), out, e);
+}
+
+static int parse_tcp(const char *rest, struct redis_addr *out, struct err *e)
+{
+	size_t auth_len = strcspn(rest, "/?");
+	const char *tail = rest + auth_len, *at = memrchr(rest, '@', auth_len);
+	const char *host = at ? at + 1 : rest;
+
+	/* Else the first piece of a password would be taken for the host. */
+	if (strchr(tail, '@'))
+		return err_set(
+			e, EXIT_CONFIG,
+			"an @ after a / or ? in the url; in a password write / as %%2F, ? as "
+			"%%3F, @ as %%40");
+	if (at && parse_user(rest, (size_t)(at - rest), out, e) < 0)
+		return -1;
+	if (parse_host(host, (size_t)(tail - host), out, e) < 0)
+		return -1;
+	if (tail[0] == '/') {
+		size_t n = strcspn(++tail, "?");
+
+		if (n > 0 && parse_db(tail, n, out, e) < 0)
+			return -1;
+		if (n > 0 && tail[n])
+			return err_set(e, EXIT_CONFIG,
+				       "the url has parameters after the database; use the keys of "
+				       "[redis]");
+		tail += n;
+	}
+	return tail[0] == '?' ? parse_query(tail + 1, out, e) : 0;
+}
+
+static int parse_unix(const char *rest, struct redis_addr *out, struct err *e)
+{
+	size_t path_len = strcspn(rest, "?");
+	const char *slash = memchr(rest, '/', path_len);
+
+	if (slash && slash > rest && slash[-1] == '@') {
+		if (parse_user(rest, (size_t)(slash - rest) - 1, out, e) < 0)
+			return -1;
+		path_len -= (size_t)(slash - rest);
+		rest = slash;
+	}
+	out->transport = REDIS_UNIX;
+	out->port = 0;
+	if (rest[0] != '/' || path_len < 2)
+		return err_set(e, EXIT_CONFIG,
+			       "the url's path is not absolute; write unix:///run/redis.sock?db=0");
+	out->host = decode(rest, path_len);
+	if (!out->host)
+		return say_escape(e);
+	if (strlen(out->host) > UNIX_PATH_MAX)
+		return err_set(e, EXIT_CONFIG,
+			       "the url's socket path has %zu bytes; unix sockets allow %d",
+			       strlen(out->host), UNIX_PATH_MAX);
+	return rest[path_len] == '?' ? parse_query(rest + path_len + 1, out, e) : 0;
+}
+
+static bool has_scheme(const char *url, const char *scheme)
+{
+	return strncasecmp(url, scheme, strlen(scheme)) == 0;
+}
+
+static int say_scheme(const char *url, struct err *e)
+{
+	if (has_scheme(url, "rediss://"))
+		return err_set(e, EXIT_CONFIG,
+			       "rediss:// (TLS) is not supported; use redis:// or a TLS tunnel");
+	if (strcasestr(url, "sentinel"))
+		return err_set(e, EXIT_CONFIG,
+			       "Sentinel is not supported; give the master's redis://host:port");
+	if (strcasestr(url, "cluster"))
+		return err_set(e, EXIT_CONFIG,
+			       "Redis Cluster is not supported; give one server's "
+			       "redis://host:port");
+	return err_set(e, EXIT_CONFIG,
+		       "the url begins with neither redis:// nor unix://; write %s or "
+		       "unix:///path",
+		       EXAMPLE);
+}
+
+int redis_url_parse(const char *url, struct redis_addr *out, struct err *e)
+{
+	int rc;
+
+	*out = (struct redis_addr){.transport = REDIS_TCP, .port = DEFAULT_PORT};
+	for (const unsigned char *p = (const unsigned char *)url; *p; p++)
+		if (*p <= 0x20 || *p == 0x7f)
+			return err_set(
+				e, EXIT_CONFIG,
+				"a blank or control character in the url; write it as %%%02X", *p);
+	if (has_scheme(url, "redis://"))
+		rc = parse_tcp(url + strlen("redis://"), out, e);
+	else if (has_scheme(url, "unix://"))
+		rc = parse_unix(url + strlen("unix://"), out, e);
+	else
+		rc = say_scheme(url, e);
+	if (rc < 0)
+		redis_addr_release(out);
+	return rc;
+}
+
+/* The first line of the file, without its end. Owned; NULL with `e`. */
+static char *read_password(const char *path, struct err *e)
+{
+	char text[PASSWORD_FILE_MAX + 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	size_t len = 0;
+	ssize_t n = -1;
+
+	if (fd >= 0) {
+		do {
+			n = read(fd, text + len, sizeof(text) - len);
+			if (n > 0)
+				len += (size_t)n;
+		} while ((n > 0 && len < sizeof(text)) || (n < 0 && errno == EINTR));
+	}
+	if (n < 0) {
+		err_set(e, EXIT_CONFIG, "password_file %s: %s; let this user read it", path,
+			strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	close(fd);
+	if (memchr(text, '\n', len))
+		len = (size_t)((char *)memchr(text, '\n', len) - text);
+	else if (len > PASSWORD_FILE_MAX)
+		len = 0;
+	if (len > 0 && text[len - 1] == '\r')
+		len--;
+	if (len == 0 || memchr(text, '\0', len)) {
+		err_set(e, EXIT_CONFIG,
+			"password_file %s: its first line is empty or no text of at most %d bytes; "
+			"write the password there",
+			path, PASSWORD_FILE_MAX);
+		return NULL;
+	}
+	return xmemdup0(text, len);
+}
+
+int redis_addr_resolve(const struct conf_redis *r, struct redis_addr *out, struct err *e)
+{
+	char *password = NULL;
+
+	if (!r->url)
+		return err_set(e, EXIT_CONFIG, "[redis] url is empty; write %s", EXAMPLE);
+	if (redis_url_parse(r->url, out, e) < 0)
+		return -1;
+	if (r->password_file) {
+		password = read_password(r->password_file, e);
+		if (!password) {
+			redis_addr_release(out);
+			return -1;
+		}
+	} else if (r->password) {
+		password = xstrdup(r->password);
+	}
+	if (password) {
+		free(out->password);
+		out->password = password;
+	}
+	if (r->username) {
+		free(out->username);
+		out->username = xstrdup(r->username);
+	}
+	if (out->username && !out->password) {
+		redis_addr_release(out);
+		return err_set(
+			e, EXIT_CONFIG,
+			"[redis] username without a password; set password or password_file");
+	}
+	return 0;
+}
+
+void redis_addr_release(struct redis_addr *a)
+{
+	free(a->host);
+	free(a->username);
+	free(a->password);
+	a->host = a->username = a->password = NULL;
+}
+
+void redis_addr_text(const struct redis_addr *a, struct buf *out)
+{
+	if (a->transport == REDIS_UNIX)
+		buf_addf(out, "unix://%s?db=%d", a->host, a->db);
+	else if (strchr(a->host, ':'))
+		buf_addf(out, "redis://[%s]:%d/%d", a->host, a->port, a->db);
+	else
+		buf_addf(out, "redis://%s:%d/%d", a->host, a->port, a->db);
+}

@@ -1,0 +1,17 @@
+/*
+ * suggest.h - "did you mean": the candidate nearest to a mistyped word. Plain code.
+ */
+#ifndef REDISQ_SUGGEST_H
+#define REDISQ_SUGGEST_H
+
+#include "base.h"
+
+/* Best candidate so far; start with {0}. Only near ones are kept: a third of the word's length. */
+struct suggest {
+	const char *word; /* borrowed; NULL = none near enough */
+	size_t distance;
+};
+
+void suggest_try(struct suggest *s, const char *typed, const char *candidate);
+
+#endif
