@@ -7,20 +7,23 @@
  *
  * States (table in rconn.c): down -> connecting -> greeting -> ready; any failure -> waiting
  * (full-jitter back-off 100 ms .. 10 s) -> connecting; rconn_close -> closing -> down. Names are
- * resolved in a helper thread, every address is tried in turn. Greeting: AUTH, SELECT, CLIENT
- * SETNAME, CLIENT ID, INFO server (run_id) in one write; the CLIENT and INFO commands may be refused
- * (managed services), then id is 0 and run_id empty. LOADING, MASTERDOWN, BUSY, "max number of
- * clients" at greeting = wait and try again; NOAUTH, WRONGPASS, NOPERM likewise with 30 s at most,
- * password_file read again.
+ * resolved in a helper thread, every address is tried in turn with its share of connect_timeout,
+ * which covers everything up to ready. Greeting: AUTH, SELECT, CLIENT SETNAME, CLIENT ID, INFO
+ * server (run_id), PING in one write; CLIENT, INFO and PING may be refused (managed services, ACL),
+ * then id is 0 and run_id empty. LOADING, MASTERDOWN, BUSY, "max number of clients" at greeting =
+ * wait and try again; a refused AUTH or SELECT likewise with 30 s at most; password_file is read
+ * again at each try.
  *
  * Commands are queued and go out together in one write at the end of the loop turn (or at
  * rconn_flush()); replies come in order. Every command has a deadline on the monotonic clock: at
- * the first that passes the link is dropped. When a link goes down every pending callback gets
- * reply = NULL, once, in order, then on_down is called; a command sent while the link is not ready
- * is refused (-1): owners wait for on_ready.
+ * the first that passes the link is dropped. It counts from rconn_send(), but is never before that
+ * of the command in front, whose reply comes first. When a link goes down every pending callback
+ * gets reply = NULL, once, in order, then on_down is called; a command sent while the link is not
+ * ready is refused (-1): owners wait for on_ready.
  *
- * Callbacks may send, and may call rconn_close(); the object itself is freed at the end of the
- * turn, never inside.
+ * Callbacks may send, and may call rconn_drop() and rconn_close(). A link never falls inside a call
+ * of its owner (rconn_close() apart) but at the end of the turn; until then it is not ready. The
+ * object itself is freed at the end of the turn, or with the loop, never inside.
  */
 #ifndef REDISQ_RCONN_H
 #define REDISQ_RCONN_H
@@ -51,7 +54,8 @@ void rconn_start(struct rconn *c);
 /* Drops the link now (pending callbacks get NULL, on_down is not called) and frees the object at
  * the end of the turn. NULL is fine. */
 void rconn_close(struct rconn *c);
-/* Drops the link and reconnects after the back-off, as if it had failed with `why`. */
+/* Drops the link at the end of the turn and reconnects after the back-off, as if it had failed with
+ * `why`. Nothing happens where there is no link. */
 void rconn_drop(struct rconn *c, const char *why);
 
 bool rconn_is_ready(const struct rconn *c);

@@ -1,0 +1,147 @@
+/*
+ * rconn_bytes.c - the bytes of a link: what is queued goes out, what comes in becomes replies and
+ * finds the command that waits for it.
+ */
+#include <errno.h>
+
+#include <hiredis/hiredis.h>
+
+#include "log.h"
+#include "rconn_link.h"
+
+#define READ_CHUNK (64 * 1024)
+#define READS_PER_TURN 4
+/* Bytes of one reply; Redis's own limit of a value. More and the link is dropped. */
+#define REPLY_MAX (512LL * 1024 * 1024)
+/* An empty output buffer larger than this is given back. */
+#define OUT_KEEP (256 * 1024)
+
+void link_forget_output(struct rconn *c)
+{
+	ev_io_stop(c->loop, &c->wr);
+	c->out_at = 0;
+	if (c->out.cap > OUT_KEEP)
+		buf_release(&c->out);
+	else
+		buf_clear(&c->out);
+}
+
+void link_write(struct rconn *c)
+{
+	ssize_t n;
+
+	if (c->out.len == 0 || c->write_error)
+		return;
+	n = c->travel->write(&c->io, c->out.data + c->out_at, c->out.len - c->out_at);
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		/* Redis may have said why before it went ("max number of clients"): read to the
+		 * end first, on_readable() comes to write_error then. */
+		c->write_error = errno;
+		link_forget_output(c);
+		ev_feed_event(c->loop, &c->rd, EV_READ);
+		return;
+	}
+	if (n > 0)
+		c->out_at += (size_t)n;
+	if (c->out_at == c->out.len) {
+		link_forget_output(c);
+		return;
+	}
+	if (c->out_at > c->out.len / 2) {
+		buf_consume(&c->out, c->out_at);
+		c->out_at = 0;
+	}
+	ev_io_start(c->loop, &c->wr);
+}
+
+static void greeting_reply(struct rconn *c, const redisReply *r)
+{
+	char why[RCONN_WHY_MAX];
+
+	switch (greet_reply(&c->greet, r, why)) {
+	case GREET_MORE:
+		break;
+	case GREET_DONE:
+		link_step(c, ON_GREETED, c->peer);
+		break;
+	case GREET_WAIT:
+		link_fail(c, false, "%s", why);
+		break;
+	case GREET_DENIED:
+		link_fail(c, true, "%s", why);
+		break;
+	}
+}
+
+static void command_reply(struct rconn *c, const redisReply *r)
+{
+	struct rconn_pending p;
+	char text[RCONN_WHY_MAX] = "";
+
+	if (r->type == REDIS_REPLY_ERROR)
+		resp_error_text(r, NULL, text);
+	if (!fifo_pop(&c->pending, &p))
+		link_fail(c, false, "%s", text[0] ? text : "Redis sent a reply to no command");
+	else if (p.fn)
+		p.fn(p.arg, r);
+	else if (text[0])
+		log_warning("%s: %s: %s", c->name, p.verb, text);
+}
+
+/* False when the link fell, or is about to. */
+static bool take_replies(struct rconn *c)
+{
+	unsigned epoch = c->epoch;
+	void *r = NULL;
+
+	for (;;) {
+		if (redisReaderGetReply(c->reader, &r) != REDIS_OK) {
+			link_fail(c, false, "Redis sent what is not its protocol: %.100s",
+				  c->reader->errstr);
+			return false;
+		}
+		if (!r)
+			return true;
+		c->reply_bytes = 0;
+		if (c->state == GREETING)
+			greeting_reply(c, r);
+		else
+			command_reply(c, r);
+		freeReplyObject(r);
+		if (c->epoch != epoch || c->failing)
+			return false;
+	}
+}
+
+void link_read(struct rconn *c)
+{
+	char bytes[READ_CHUNK];
+
+	for (int i = 0; i < READS_PER_TURN; i++) {
+		ssize_t n = c->travel->read(&c->io, bytes, sizeof(bytes));
+
+		if (n == 0) {
+			link_fail(c, false, "Redis closed the connection");
+			return;
+		}
+		if (n < 0) {
+			int error = errno == EAGAIN ? c->write_error : errno;
+
+			if (error && error != EINTR)
+				link_fail(c, false, "connection to %s: %s", c->peer,
+					  strerror(error));
+			return;
+		}
+		c->reply_bytes += n;
+		if (redisReaderFeed(c->reader, bytes, (size_t)n) != REDIS_OK) {
+			link_fail(c, false, "cannot hold the reply: %.100s", c->reader->errstr);
+			return;
+		}
+		if (!take_replies(c))
+			return;
+		if (c->reply_bytes > REPLY_MAX)
+			link_fail(c, false, "a reply larger than %lld bytes", REPLY_MAX);
+		if (c->failing || (size_t)n < sizeof(bytes))
+			return;
+	}
+}

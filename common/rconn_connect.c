@@ -1,0 +1,155 @@
+/*
+ * rconn_connect.c - one try to make a connection: where Redis is, the addresses one after the
+ * other, the first words. Ends in ON_CONNECTED (and then the greeting), or in link_fail().
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+
+#include "clock.h"
+#include "rconn_link.h"
+
+static void set_peer(struct rconn *c, const struct rconn_addr *a)
+{
+	char host[64] = "";
+
+	if (c->addr.transport == REDIS_UNIX) {
+		snprintf(c->peer, sizeof(c->peer), "%s", c->addr.host);
+		return;
+	}
+	if (getnameinfo((const struct sockaddr *)&a->sa, a->len, host, sizeof(host), NULL, 0,
+			NI_NUMERICHOST) == 0 &&
+	    strcmp(host, c->addr.host) != 0)
+		snprintf(c->peer, sizeof(c->peer), "%.60s:%d (%s)", c->addr.host, c->addr.port,
+			 host);
+	else
+		snprintf(c->peer, sizeof(c->peer),
+			 a->sa.ss_family == AF_INET6 ? "[%.60s]:%d" : "%.60s:%d", c->addr.host,
+			 c->addr.port);
+}
+
+/* Tries the addresses that are left, each with its share of the time that is left. */
+static void connect_next(struct rconn *c)
+{
+	int64_t now = clock_mono_ms();
+	int error = EHOSTUNREACH;
+
+	ev_io_stop(c->loop, &c->wr);
+	c->travel->close(&c->io);
+	while (c->next_addr < c->addrs.n) {
+		int64_t n_left = (int64_t)(c->addrs.n - c->next_addr);
+		const struct rconn_addr *a = &c->addrs.v[c->next_addr++];
+
+		set_peer(c, a);
+		if (c->travel->open(&c->io, a) == 0) {
+			ev_io_set(&c->wr, c->io.fd, EV_WRITE);
+			ev_io_start(c->loop, &c->wr);
+			link_arm(c, now + max_i64((c->try_end_ms - now) / n_left, 1));
+			return;
+		}
+		error = errno;
+	}
+	link_fail(c, false, "connect to %s: %s", c->peer, strerror(error));
+}
+
+void link_connection_result(struct rconn *c)
+{
+	int done = c->travel->finish(&c->io);
+	int error = errno;
+
+	if (done > 0)
+		link_step(c, ON_CONNECTED, c->peer);
+	else if (done < 0 && c->next_addr < c->addrs.n)
+		connect_next(c);
+	else if (done < 0)
+		link_fail(c, false, "connect to %s: %s", c->peer, strerror(error));
+}
+
+static void on_addrs(void *arg, const struct rconn_addrs *addrs, const char *error)
+{
+	struct rconn *c = arg;
+
+	c->dns = NULL;
+	if (c->failing)
+		return;
+	if (error) {
+		link_fail(c, false, "look up %s: %s", c->addr.host, error);
+		return;
+	}
+	c->addrs = *addrs;
+	connect_next(c);
+}
+
+/* Reads the configuration again (a password file may have changed). */
+int link_read_where(struct rconn *c, struct err *e)
+{
+	redis_addr_release(&c->addr);
+	memset(&c->addr, 0, sizeof(c->addr));
+	if (redis_addr_resolve(c->conf, &c->addr, e) < 0)
+		return -1;
+	buf_clear(&c->where);
+	redis_addr_text(&c->addr, &c->where);
+	return 0;
+}
+
+void link_begin_try(struct rconn *c)
+{
+	struct err e = {0};
+	int64_t now = clock_mono_ms();
+
+	c->addrs.n = c->next_addr = 0;
+	c->try_end_ms = now + c->conf->connect_timeout;
+	link_arm(c, c->try_end_ms);
+	if (link_read_where(c, &e) < 0) {
+		link_fail(c, true, "%.200s", e.text);
+		return;
+	}
+	snprintf(c->peer, sizeof(c->peer), "%.100s", c->addr.host);
+	if (c->addr.transport == REDIS_UNIX) {
+		if (rconn_addr_unix(c->addr.host, &c->addrs.v[0]) < 0) {
+			link_fail(c, true, "connect to %s: %s", c->peer, strerror(errno));
+			return;
+		}
+	} else if (!rconn_addr_literal(c->addr.host, c->addr.port, &c->addrs.v[0])) {
+		c->dns = rconn_dns_start(c->loop, c->addr.host, c->addr.port, on_addrs, c);
+		if (!c->dns)
+			link_fail(c, false, "look up %s: %s", c->addr.host, strerror(errno));
+		return;
+	}
+	c->addrs.n = 1;
+	connect_next(c);
+}
+
+void link_begin_greeting(struct rconn *c)
+{
+	ev_io_stop(c->loop, &c->wr);
+	ev_io_set(&c->rd, c->io.fd, EV_READ);
+	ev_io_start(c->loop, &c->rd);
+	c->reader = resp_reader_new();
+	c->reply_bytes = 0;
+	c->write_error = 0;
+	link_arm(c, c->try_end_ms);
+	greet_begin(&c->greet, &c->addr, c->name, &c->out);
+	link_write(c);
+}
+
+static bool is_writable_now(const struct rconn *c)
+{
+	struct pollfd p = {.fd = c->io.fd, .events = POLLOUT};
+
+	return c->io.fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+void link_connect_overdue(struct rconn *c)
+{
+	if (c->dns)
+		link_fail(c, false, "look up %s: no answer for %.1f s", c->addr.host,
+			  (double)c->conf->connect_timeout / 1000.0);
+	else if (is_writable_now(c)) /* it was us who slept */
+		link_connection_result(c);
+	else if (c->next_addr < c->addrs.n)
+		connect_next(c);
+	else
+		link_fail(c, false, "connect to %s: no answer for %.1f s", c->peer,
+			  (double)c->conf->connect_timeout / 1000.0);
+}

@@ -1,0 +1,109 @@
+/*
+ * rconn_link.h - the inside of a link, shared by the three files that make it: rconn.c (states,
+ * timer, what the owner calls), rconn_connect.c (one try, up to the greeting), rconn_bytes.c (bytes
+ * in both directions). Nobody else includes it; rconn.h is the manual.
+ */
+#ifndef REDISQ_RCONN_LINK_H
+#define REDISQ_RCONN_LINK_H
+
+#include "backoff.h"
+#include "rconn.h"
+#include "rconn_dns.h"
+#include "rconn_fifo.h"
+#include "rconn_greet.h"
+#include "rconn_resp.h"
+#include "rconn_transport.h"
+
+struct redisReader;
+
+#define LINK_STATES(X) \
+	X(DOWN, "down") \
+	X(CONNECTING, "connecting") \
+	X(GREETING, "greeting") \
+	X(READY, "ready") \
+	X(WAITING, "waiting") \
+	X(CLOSING, "closing")
+
+#define LINK_EVENTS(X) \
+	X(ON_START, "start") \
+	X(ON_CONNECTED, "connected") \
+	X(ON_GREETED, "greeted") \
+	X(ON_FAILED, "failed") \
+	X(ON_RETRY, "retry") \
+	X(ON_CLOSE, "close") \
+	X(ON_TURN_END, "end of turn")
+
+#define X(name, word) name,
+enum link_state { LINK_STATES(X) N_STATES };
+enum link_event { LINK_EVENTS(X) N_EVENTS };
+#undef X
+struct rconn {
+	enum link_state state;
+	unsigned epoch;
+	struct ev_loop *loop;                 /* borrowed */
+	const struct conf_redis *conf;        /* borrowed */
+	const struct rconn_transport *travel; /* borrowed */
+	struct rconn_events events;
+	void *arg;  /* borrowed: the owner's */
+	char *name; /* owned */
+	struct buf where;
+
+	/* This try. */
+	struct redis_addr addr;
+	struct rconn_addrs addrs;
+	size_t next_addr;
+	struct rconn_dns *dns; /* owned, NULL = none under way */
+	int64_t try_end_ms;
+	char peer[160]; /* whom we are talking to, for messages */
+	struct greet greet;
+
+	/* The connection. */
+	struct rconn_io io;
+	ev_io rd;
+	ev_io wr;
+	struct buf out;
+	size_t out_at;   /* written already */
+	int write_error; /* an errno: nothing goes out any more, replies may still come in */
+	struct redisReader *reader; /* owned, NULL = none */
+	int64_t reply_bytes;        /* of the reply not yet complete */
+	struct rconn_fifo pending;
+
+	ev_timer timer;
+	int64_t due_ms; /* what the timer is armed for */
+	/* Never started, only fed, at the lowest priority: it runs when every other event of the
+	 * turn has been handled, also when fed from a prepare watcher. */
+	ev_prepare turn;
+	ev_cleanup cleanup;
+
+	unsigned n_failed; /* tries since the link was ready */
+	struct rng rng;
+	bool failing;
+	bool is_denied;
+	char why[RCONN_WHY_MAX];
+};
+
+/* The only way a state changes. */
+void link_step(struct rconn *c, enum link_event event, const char *why);
+/* Notes why the link has to fall at the end of the turn; the first reason stays. `is_denied`: only
+ * a person can help, so try slowly. */
+void link_fail(struct rconn *c, bool is_denied, const char *fmt, ...) ATTR_PRINTF(3, 4);
+/* Sets the one timer. */
+void link_arm(struct rconn *c, int64_t due_ms);
+
+/* rconn_connect.c */
+/* Takes the configuration apart again (a password file may have changed). */
+int link_read_where(struct rconn *c, struct err *e) ATTR_MUST_CHECK;
+void link_begin_try(struct rconn *c);
+void link_begin_greeting(struct rconn *c);
+/* The connecting socket became writable. */
+void link_connection_result(struct rconn *c);
+/* The timer of a try, or of one of its addresses, is over. */
+void link_connect_overdue(struct rconn *c);
+
+/* rconn_bytes.c */
+void link_write(struct rconn *c);
+void link_forget_output(struct rconn *c);
+/* Reads what is there and hands out the replies. */
+void link_read(struct rconn *c);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * script.h - the Lua scripts of common/scripts, run over a link: EVALSHA, and EVAL when Redis does
+ * not know the script (a new server, SCRIPT FLUSH). The list is made from the files at build time
+ * by common/scripts/embed: common/scripts/claim.lua is SCRIPT_CLAIM.
+ */
+#ifndef REDISQ_SCRIPT_H
+#define REDISQ_SCRIPT_H
+
+#include "rconn.h"
+
+#define SCRIPT(id, name, sha1, text) SCRIPT_##id,
+enum script_id {
+#include "scripts.inc"
+	N_SCRIPTS
+};
+#undef SCRIPT
+
+/* "claim". Static. */
+const char *script_name(enum script_id id);
+/* 40 hexadecimal digits. Static. */
+const char *script_sha1(enum script_id id);
+/* What is sent to Redis. Static. */
+const char *script_text(enum script_id id);
+
+/*
+ * As rconn_send(): the first `n_keys` of `argc` arguments are the script's KEYS. The arguments are
+ * copied (one allocation, freed after the reply), because a NOSCRIPT answer has them sent again.
+ * That second sending is behind all that was sent in between. `fn` (not NULL) is called once, like
+ * any other reply function, and never sees NOSCRIPT. -1 when the link is not ready.
+ */
+int script_send(struct rconn *c, enum script_id id, int n_keys, int argc,
+		const struct rconn_arg *keys_and_args, int64_t extra_ms, rconn_reply_fn *fn,
+		void *arg) ATTR_MUST_CHECK;
+
+#endif
