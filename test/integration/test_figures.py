@@ -1,0 +1,109 @@
+"""Figures of the release build. Run alone: make test does, or
+    REDISQ_BUILD=build /usr/bin/python3 -m pytest -s -m figures test/integration"""
+import os
+import signal
+import statistics
+import time
+
+import pytest
+
+import procs
+from waiting import elapse, wait_until
+
+pytestmark = pytest.mark.figures
+
+
+@pytest.fixture(autouse=True)
+def release(build):
+    if os.path.basename(build) in ("asan", "tsan"):
+        pytest.skip("figures are taken on the release build")
+
+
+def figure(text, *args):
+    print("\nfigure: " + text % args)
+
+
+def test_replacement_is_ready_within_20_ms(sup, server, journal):
+    s = sup(queues={"q": {"handler": journal.handler()}},
+            supervisor={"workers": 10, "log_level": "info"})
+    rows = s.wait_ready(10)
+    times = []
+    for row in rows:
+        begun = time.monotonic()
+        os.kill(row["pid"], signal.SIGKILL)
+
+        def again():
+            return [w for w in s.workers() if w["slot"] == row["slot"] and
+                    w["state"] == "ready" and w["consuming"] and w["pid"] != row["pid"]]
+        wait_until(again, 10, every=0.0005)
+        times.append((time.monotonic() - begun) * 1000)
+    median = statistics.median(times)
+    figure("kill -9 to ready and consuming: median %.1f ms, worst %.1f ms of %d", median,
+           max(times), len(times))
+    assert median < 20, times
+
+
+def test_idle_wakeups_and_memory(sup, server, journal):
+    s = sup(queues={"q": {"handler": journal.handler()}},
+            supervisor={"workers": 4, "log_level": "info"})
+    rows = s.wait_ready(4)
+    server.add("q", *[b"x"] * 100)
+    server.wait_empty("q")
+    elapse(6)  # let the workers come to rest
+    pids = {"supervisor": s.pid}
+    pids.update({"worker %d" % w["slot"]: w["pid"] for w in rows})
+    before = {n: (procs.wakeups(p), procs.cpu_ticks(p)) for n, p in pids.items()}
+    seconds = 10
+    elapse(seconds)
+    for name, pid in pids.items():
+        woke = (procs.wakeups(pid) - before[name][0]) / seconds
+        rss = procs.status_kb(pid, "VmRSS")
+        figure("%s idle: %.1f wake-ups/s, RSS %.1f MB", name, woke, rss / 1024)
+        assert woke <= 1.0, (name, woke)
+        assert rss < 4096, (name, rss)
+
+
+def test_throughput_of_a_task_that_does_nothing(sup, server, journal):
+    s = sup(queues={"q": {"handler": "exec /bin/true", "concurrency": 4}},
+            supervisor={"workers": 4, "log_level": "warning"})
+    s.wait_ready(4)
+    begun = time.monotonic()
+    n = 3000
+    server.add("q", *[b"x"] * n)
+    server.wait_empty("q", 60)
+    figure("exec /bin/true on 4 x 4: %.0f tasks/s", n / (time.monotonic() - begun))
+    assert server.counters("q")["done"] == n
+
+
+def test_crash_loop_costs_no_cpu(sup, server, journal):
+    s = sup(queues={"q": {"handler": journal.handler()}}, env={"REDISQ_WORKER": "/bin/false"},
+            supervisor={"workers": 4, "restart_delay_max": "1s", "crash_limit": 3})
+    wait_until(lambda: s.workers() and all(w["restarts"] >= 5 for w in s.workers()), 30)
+    before = procs.cpu_ticks(s.pid)
+    elapse(5)
+    cpu = (procs.cpu_ticks(s.pid) - before) / os.sysconf("SC_CLK_TCK") / 5
+    figure("supervisor with four workers in a crash loop: %.1f %% CPU", cpu * 100)
+    assert cpu < 0.02
+
+
+def test_idle_stop_takes_less_than_a_second(sup, server, journal):
+    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 4})
+    s.wait_ready(4)
+    begun = time.monotonic()
+    assert s.stop() == 0
+    took = time.monotonic() - begun
+    figure("SIGTERM to exit while idle, 4 workers: %.0f ms", took * 1000)
+    assert took < 1
+
+
+def test_a_task_starts_soon_after_xadd(sup, server, journal):
+    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1})
+    s.wait_ready(1)
+    times = []
+    for n in range(50):
+        begun = time.monotonic_ns()
+        server.add("q", b"x")
+        journal.wait_ended(n + 1)
+        times.append((journal.starts()[-1]["t"] - begun) / 1e6)
+    figure("XADD to the handler's first instruction: median %.1f ms", statistics.median(times))
+    assert statistics.median(times) < 20
