@@ -237,7 +237,8 @@ static bool is_secret(const struct conf_row *row)
 }
 
 /* Rules of single keys that no type expresses. The field holds the new value. */
-static int check_key(const struct conf_row *row, const void *field, struct err *e)
+static int check_key(const struct conf_row *row, const void *field, enum conf_origin origin,
+		     struct err *e)
 {
 	const char *text = row->type == CONF_STR ? *(char *const *)field : NULL;
 	struct redis_addr addr;
@@ -246,7 +247,9 @@ static int check_key(const struct conf_row *row, const void *field, struct err *
 		return 0;
 	if (row->section == CONF_SUPERVISOR && strcmp(row->key, "name") == 0)
 		return conf_check_name(text, e);
-	if (row->section == CONF_REDIS && strcmp(row->key, "url") == 0) {
+	/* A stray REDIS_URL that something stronger replaces is nobody's error: conf_resolve(). */
+	if (row->section == CONF_REDIS && strcmp(row->key, "url") == 0 &&
+	    origin != CONF_FROM_ENV_ALIAS) {
 		if (redis_url_parse(text, &addr, e) < 0)
 			return -1;
 		redis_addr_release(&addr);
@@ -352,7 +355,7 @@ int conf_set(struct conf *c, enum conf_section s, const char *queue, const char 
 	}
 	parsed =
 		check_text(value, &why) < 0 ? CONF_BAD : conf_value_parse(row, value, &field, &why);
-	if (parsed == CONF_PARSED && check_key(row, &field, &why) < 0)
+	if (parsed == CONF_PARSED && check_key(row, &field, origin, &why) < 0)
 		parsed = CONF_BAD;
 	if (row->type == CONF_INTDEF &&
 	    (parsed == CONF_BELOW ||

@@ -8,6 +8,7 @@
 #include "conf_value.h"
 #include "cpus.h"
 #include "paths.h"
+#include "redis_url.h"
 
 #define HEARTBEAT_AUTO_MAX_MS 15000
 
@@ -79,21 +80,50 @@ static int resolve_paths(struct conf *c, struct err *e)
 	return 0;
 }
 
+/* "max" becomes a number; --print-config still says what it was. */
+static void resolve_max(struct conf *c, enum conf_section s, const char *queue, int *workers)
+{
+	char *where;
+
+	if (*workers != CONF_WORKERS_MAX)
+		return;
+	*workers = cpus_available();
+	where = xasprintf("%s: max", conf_where(c, s, queue, "workers"));
+	conf_edit_origin(c, s, queue, "workers", conf_origin_of(c, s, queue, "workers"), where);
+	free(where);
+}
+
 static void resolve_workers(struct conf *c)
 {
 	struct conf_supervisor *s = conf_edit(c, CONF_SUPERVISOR, NULL);
 
-	if (s->workers == CONF_WORKERS_MAX)
-		s->workers = cpus_available();
+	resolve_max(c, CONF_SUPERVISOR, NULL, &s->workers);
 	for (size_t i = 0; i < conf_n_queues(c); i++) {
 		struct conf_queue *q = conf_edit(c, CONF_QUEUE, conf_queue_at(c, i)->name);
 
-		if (q->workers == CONF_WORKERS_MAX)
-			q->workers = cpus_available();
+		resolve_max(c, CONF_QUEUE, q->name, &q->workers);
+		/* By origin, too: at a second resolve the field holds what the first one put there.
+		 */
 		if (q->workers == CONF_WORKERS_UNSET ||
-		    conf_origin_of(c, CONF_QUEUE, q->name, "workers") == CONF_FROM_DEFAULT)
+		    conf_origin_of(c, CONF_QUEUE, q->name, "workers") == CONF_FROM_DEFAULT) {
 			q->workers = s->workers;
+			conf_edit_origin(c, CONF_QUEUE, q->name, "workers", CONF_FROM_DEFAULT,
+					 "[supervisor] workers");
+		}
 	}
+}
+
+/* REDIS_URL is not looked at before it is known to count. */
+static int check_url(const struct conf *c, struct err *e)
+{
+	struct redis_addr addr;
+	struct err why = {0};
+
+	if (redis_url_parse(conf_redis(c)->url, &addr, &why) < 0)
+		return err_set(e, EXIT_CONFIG, "%s: [redis] url: %s",
+			       conf_where(c, CONF_REDIS, NULL, "url"), why.text);
+	redis_addr_release(&addr);
+	return 0;
 }
 
 /* Of password and password_file the one said with more weight is the one. */
@@ -148,7 +178,7 @@ int conf_resolve(struct conf *c, struct err *e)
 
 	if (check_order(c, CONF_SUPERVISOR, NULL, "restart_delay", s->restart_delay,
 			"restart_delay_max", s->restart_delay_max, e) < 0 ||
-	    resolve_password(c, e) < 0 || resolve_paths(c, e) < 0)
+	    check_url(c, e) < 0 || resolve_password(c, e) < 0 || resolve_paths(c, e) < 0)
 		return -1;
 	if (s->group && !s->user)
 		return err_set(e, EXIT_CONFIG,

@@ -127,7 +127,7 @@ static int read_value(struct place *at, struct slice line, struct err *e)
 		goto out;
 	}
 	conf_edit_origin(at->c, at->section, queue, name, (enum conf_origin)(origin.data[0] - '0'),
-			 origin.data[0] == '0' ? NULL : where.data);
+			 strcmp(where.data, "default") == 0 ? NULL : where.data);
 	rc = 0;
 out:
 	free(name);

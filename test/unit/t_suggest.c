@@ -1,0 +1,64 @@
+/* t_suggest.c - "did you mean": near words are found, far ones are not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "suggest.h"
+
+static void test_cases(void **state)
+{
+	static const char *const words[] = {"workers", "retry_delay", "retry_delay_max", "url",
+					    "log_dir"};
+	static const struct {
+		const char *typed, *want;
+	} cases[] = {
+		{"worker", "workers"},
+		{"wrokers", "workers"},
+		{"retry_dela", "retry_delay"},
+		{"retry", "retry_delay"},
+		{"rerty_delay_max", "retry_delay_max"},
+		{"ulr", "url"},
+		{"logdir", "log_dir"},
+		{"backend", NULL},
+		{"", NULL},
+		{"x", NULL},
+		{"uri", "url"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct suggest s = {0};
+
+		for (size_t j = 0; j < ARRAY_LEN(words); j++)
+			suggest_try(&s, cases[i].typed, words[j]);
+		if (!cases[i].want)
+			assert_null(s.word);
+		else
+			assert_string_equal(s.word ? s.word : "nothing", cases[i].want);
+	}
+}
+
+static void test_long(void **state)
+{
+	char word[500];
+	struct suggest s = {0};
+
+	(void)state;
+	memset(word, 'a', sizeof(word));
+	word[sizeof(word) - 1] = '\0';
+	suggest_try(&s, word, "workers");
+	suggest_try(&s, "workers", word);
+	assert_null(s.word);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cases),
+		cmocka_unit_test(test_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
