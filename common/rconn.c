@@ -103,12 +103,10 @@ static void become_ready(struct rconn *c)
 /* Gives back everything of the connection and tells all that wait. */
 static void disconnect(struct rconn *c)
 {
-	struct rconn_fifo lost = c->pending;
 	struct rconn_pending p;
 
 	c->epoch++;
 	c->failing = false;
-	memset(&c->pending, 0, sizeof(c->pending));
 	memset(&c->greet, 0, sizeof(c->greet));
 	rconn_dns_cancel(c->dns);
 	c->dns = NULL;
@@ -119,10 +117,11 @@ static void disconnect(struct rconn *c)
 	if (c->reader)
 		redisReaderFree(c->reader);
 	c->reader = NULL;
-	while (fifo_pop(&lost, &p))
+	/* Nothing can be added now. A rconn_close() in one of these empties the rest inside, so
+	 * that its owner hears nothing afterwards. */
+	while (fifo_pop(&c->pending, &p))
 		if (p.fn)
 			p.fn(p.arg, NULL);
-	fifo_release(&lost);
 }
 
 static void fall(struct rconn *c)
@@ -251,14 +250,16 @@ static void command_overdue(struct rconn *c)
 {
 	const struct rconn_pending *p = fifo_head(&c->pending);
 	unsigned epoch = c->epoch;
+	int64_t before = c->bytes_in;
 
 	if (p && p->due_ms <= clock_mono_ms()) {
-		/* After a stall of our own the reply may lie in the socket. */
+		/* After a stall of our own the reply may lie in the socket; and as long as
+		 * something comes Redis is not silent. */
 		link_read(c);
 		if (c->epoch != epoch || c->failing)
 			return;
 		p = fifo_head(&c->pending);
-		if (p && p->due_ms <= clock_mono_ms()) {
+		if (p && p->due_ms <= clock_mono_ms() && c->bytes_in == before) {
 			link_fail(c, false, "no answer to %s for %.1f s", p->verb,
 				  seconds_since(p->sent_ms));
 			return;

@@ -133,6 +133,7 @@ void link_read(struct rconn *c)
 			return;
 		}
 		c->reply_bytes += n;
+		c->bytes_in += n;
 		if (redisReaderFeed(c->reader, bytes, (size_t)n) != REDIS_OK) {
 			link_fail(c, false, "cannot hold the reply: %.100s", c->reader->errstr);
 			return;
