@@ -1,0 +1,54 @@
+-- Put in front of every script. What all of them keep to, so that a cut, an error or a replay
+-- leaves a duplicate at worst and never a loss:
+--   * effects are replicated, so that Redis TIME may be used;
+--   * the type of every key that will be written is checked before the first write;
+--   * the first write is one that is legal at OOM and changes nothing: it unlocks the rest;
+--   * what a task moves to is written first, XACK and XDEL come last.
+if redis.replicate_commands then redis.replicate_commands() end
+
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- tostring() would give 1.79e+12.
+local function text(n) return string.format('%.0f', n) end
+
+-- types: key -> expected type. An error message, or nil.
+local function wrong_type(types)
+  for key, want in pairs(types) do
+    local got = redis.call('TYPE', key)
+    got = got.ok or got
+    if got ~= 'none' and got ~= want then
+      return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. got .. ', not a ' .. want)
+    end
+  end
+end
+
+local function unlock_at_oom(stream) redis.call('XDEL', stream, '0-0') end
+
+-- The nonce in a claim record: its first word.
+local function nonce_of(claim) return claim and string.match(claim, '^%S+') end
+
+-- Is entry `id` pending for `me` under this token? 1 yes, 0 not pending at all, -1 another's.
+local function mine(stream, group, me, id, token)
+  local p = redis.call('XPENDING', stream, group, id, id, 1)
+  p = p and p[1]
+  if not p then return 0 end
+  if p[2] ~= me or p[4] ~= tonumber(token) then return -1 end
+  return 1
+end
+
+-- A command with many ids, in pages: unpack() has a limit.
+local function call_paged(head, ids, tail)
+  for from = 1, #ids, 1000 do
+    local a = {}
+    for i = 1, #head do a[i] = head[i] end
+    for i = from, math.min(from + 999, #ids) do a[#a + 1] = ids[i] end
+    for i = 1, #tail do a[#a + 1] = tail[i] end
+    redis.call(unpack(a))
+  end
+end
+
+-- An idle time no living entry has: released entries were last seen in 1970.
+local RELEASED_IDLE = 1000000000000

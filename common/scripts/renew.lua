@@ -1,0 +1,59 @@
+-- Keep the name and the entries that run; tell what was lost and what else is pending here.
+-- KEYS 1 claim record 2 stream 3 crash 4 names
+-- ARGV 1 group 2 me 3 nonce 4 record 5 ttl_ms 6 window 7 n, then per entry: id token
+-- {0} fenced: the name is another's now
+-- {1, redis_ms, {per entry: 1 kept, 0 gone, -1 another's, 2 deleted}, {id, idle, count, ...}}
+local stream, group, me = KEYS[2], ARGV[1], ARGV[2]
+local held = redis.call('GET', KEYS[1])
+if held and nonce_of(held) ~= ARGV[3] then return {0} end
+
+local pending, list = {}, redis.call('XPENDING', stream, group, '-', '+', ARGV[6], me)
+for _, p in ipairs(list or {}) do pending[p[1]] = p end
+
+unlock_at_oom(stream)
+-- PEXPIRE is legal at OOM; SET is not, and must not take the renewal of the entries with it.
+if held == ARGV[4] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[5])
+else
+  redis.pcall('SET', KEYS[1], ARGV[4], 'PX', ARGV[5])
+  redis.pcall('HSET', KEYS[4], me, ARGV[3])
+end
+
+local answer, keep, n = {}, {}, tonumber(ARGV[7])
+for i = 1, n do
+  local id, token = ARGV[6 + 2 * i], ARGV[7 + 2 * i]
+  local p = pending[id]
+  if p and p[4] == tonumber(token) then
+    answer[i] = 1
+    keep[#keep + 1] = id
+  else
+    answer[i] = p and -1 or mine(stream, group, me, id, token)
+    if answer[i] == 1 then keep[#keep + 1] = id end -- beyond the window
+    if answer[i] == -1 then
+      -- Somebody took it because we looked dead, and charged a crash: we live, take that back.
+      local v = redis.call('HGET', KEYS[3], id)
+      local count, charged, cause = string.match(v or '', '^(%d+):(%d+):(.*)$')
+      if count and charged == token and cause == 'stale' then
+        redis.call('HSET', KEYS[3], id, text(count - 1) .. ':' .. charged .. ':repaid')
+      end
+    end
+  end
+  pending[id] = nil
+end
+call_paged({'XCLAIM', stream, group, me, 0}, keep, {'JUSTID'})
+-- XCLAIM drops entries that were deleted from the stream (7.0 and later): say so.
+for i = 1, n do
+  if answer[i] == 1 and #redis.call('XRANGE', stream, ARGV[6 + 2 * i], ARGV[6 + 2 * i]) == 0 then
+    answer[i] = 2
+  end
+end
+
+local extras = {}
+for _, p in ipairs(list or {}) do
+  if pending[p[1]] then
+    extras[#extras + 1] = p[1]
+    extras[#extras + 1] = p[3]
+    extras[#extras + 1] = p[4]
+  end
+end
+return {1, text(now_ms()), answer, extras}

@@ -1,0 +1,136 @@
+-- What becomes of tasks that ran, a batch at a time. Only their owner under their token may say so.
+-- KEYS 1 stream 2 delayed 3 bodies 4 dead 5 held 6 counters 7 ckpt 8 crash
+-- ARGV 1 group 2 me 3 keep entries (0|1: on_done = ack) 4 dead_max 5 n,
+--      then per task: op id token n_args args...
+--   D                                        done
+--   R delay_ms attempt snoozes               again later, as this attempt
+--   K delay_ms cap_ms jitter_% max follow cause, field value...
+--                                            crashed: charge it, then follow = retry|dead|hold
+--   X field value...                         dead letter    H field value...   held
+--   L                                        release: anyone may take it at once, nothing charged
+-- per task: 1 applied, 0 gone, -1 another's, 2 its entry had been deleted by somebody
+local stream, delayed, bodies, dead, held = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local counters, ckpt, crash = KEYS[6], KEYS[7], KEYS[8]
+local group, me, keep_entries = ARGV[1], ARGV[2], ARGV[3] == '1'
+local bad = wrong_type({[delayed] = 'zset', [bodies] = 'hash', [dead] = 'stream', [held] = 'stream',
+                        [counters] = 'hash', [ckpt] = 'hash', [crash] = 'hash'})
+if bad then return bad end
+unlock_at_oom(stream)
+
+local now = now_ms()
+local count = {}
+local function add(counter, n) count[counter] = (count[counter] or 0) + n end
+
+-- Fields of an entry as {user fields in order}, {reserved name -> value}.
+local RESERVED = {['redisq.id'] = 1, ['redisq.attempt'] = 1, ['redisq.deliveries'] = 1,
+                  ['redisq.snoozes'] = 1, ['redisq.enqueued_at'] = 1}
+local function split(fields)
+  local user, own = {}, {}
+  for i = 1, #fields, 2 do
+    if RESERVED[fields[i]] then
+      own[fields[i]] = fields[i + 1]
+    else
+      user[#user + 1] = fields[i]
+      user[#user + 1] = fields[i + 1]
+    end
+  end
+  return user, own
+end
+
+local function enqueued_at(id, own) return own['redisq.enqueued_at'] or string.match(id, '^%d+') end
+
+-- The token in a crash record belongs to the entry that is left behind: the next one starts anew.
+local function carried(crashes) return (string.gsub(crashes or '', '^(%d+):%d+:', '%1:0:')) end
+
+local function to_delayed(id, token, fields, delay, attempt, snoozes, crashes)
+  local user, own = split(fields)
+  local body = {user, own['redisq.id'] or id, attempt,
+                text(tonumber(own['redisq.deliveries'] or 0) + token), snoozes,
+                enqueued_at(id, own), redis.call('HGET', ckpt, id) or '', carried(crashes)}
+  redis.call('HSET', bodies, id, cmsgpack.pack(body))
+  redis.call('ZADD', delayed, text(now + delay), id)
+  add('retried', 1)
+end
+
+local function to_letter(key, id, token, fields, from, to)
+  local user, own = split(fields)
+  local a = {'XADD', key, '*'}
+  if #user <= 6000 then
+    for i = 1, #user do a[#a + 1] = user[i] end
+  else
+    a[#a + 1] = 'redisq.fields_msgpack' -- more than one command can carry
+    a[#a + 1] = cmsgpack.pack(user)
+  end
+  local function put(k, v) a[#a + 1] = k; a[#a + 1] = v end
+  put('redisq.id', own['redisq.id'] or id)
+  put('redisq.attempt', own['redisq.attempt'] or '1')
+  put('redisq.deliveries', text(tonumber(own['redisq.deliveries'] or 0) + token))
+  put('redisq.enqueued_at', enqueued_at(id, own))
+  for i = from, to do a[#a + 1] = ARGV[i] end
+  put('redisq.died_at', text(now))
+  redis.call(unpack(a))
+  if key == dead then
+    add('died', 1)
+    add('dropped', redis.call('XTRIM', dead, 'MAXLEN', '=', ARGV[4]))
+  end
+end
+
+local function crashed(id, token, fields, p)
+  local delay, cap, jitter = tonumber(ARGV[p]), tonumber(ARGV[p + 1]), tonumber(ARGV[p + 2])
+  local max, follow, cause = tonumber(ARGV[p + 3]), ARGV[p + 4], ARGV[p + 5]
+  local v = redis.call('HGET', crash, id)
+  local before, charged = string.match(v or '', '^(%d+):(%d+):')
+  before = tonumber(before or 0)
+  if charged ~= text(token) then before = before + 1 end
+  if follow == 'retry' and before >= max then follow = 'dead' end
+  if follow ~= 'retry' then return follow end
+  for _ = 2, before do if delay < cap then delay = math.min(cap, delay * 2) end end
+  local _, own = split(fields)
+  to_delayed(id, token, fields, delay + delay * jitter / 100, own['redisq.attempt'] or '1',
+             own['redisq.snoozes'] or '0', text(before) .. ':' .. text(token) .. ':' .. cause)
+end
+
+local out, done, finished, p = {}, {}, {}, 6
+for k = 1, tonumber(ARGV[5]) do
+  local op, id, token, n = ARGV[p], ARGV[p + 1], tonumber(ARGV[p + 2]), tonumber(ARGV[p + 3])
+  local a = p + 4
+  p = a + n
+  out[k] = mine(stream, group, me, id, token)
+  if out[k] == 1 then
+    if op == 'L' then
+      redis.call('XCLAIM', stream, group, me, 0, id, 'TIME', '1', 'JUSTID')
+    else
+      if op == 'D' then
+        add('done', 1)
+      else
+        local e = redis.call('XRANGE', stream, id, id)[1]
+        if not e then
+          out[k] = 2
+        elseif op == 'R' then
+          to_delayed(id, token, e[2], tonumber(ARGV[a]), ARGV[a + 1], ARGV[a + 2],
+                     redis.call('HGET', crash, id))
+        elseif op == 'X' then
+          to_letter(dead, id, token, e[2], a, p - 1)
+        elseif op == 'H' then
+          to_letter(held, id, token, e[2], a, p - 1)
+        elseif op == 'K' then
+          local follow = crashed(id, token, e[2], a)
+          if follow then
+            to_letter(follow == 'hold' and held or dead, id, token, e[2], a + 6, p - 1)
+          end
+        end
+      end
+      finished[#finished + 1] = id
+    end
+  end
+end
+for name, n in pairs(count) do
+  if n > 0 then redis.call('HINCRBY', counters, name, n) end
+end
+if #finished > 0 then
+  call_paged({'HDEL', ckpt}, finished, {})
+  call_paged({'HDEL', crash}, finished, {})
+  call_paged({'XACK', stream, group}, finished, {})
+  if not keep_entries then call_paged({'XDEL', stream}, finished, {}) end
+end
+return out

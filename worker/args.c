@@ -1,0 +1,56 @@
+/* args.c - see args.h. */
+#include <inttypes.h>
+
+#include "args.h"
+
+void args_init(struct args *a)
+{
+	*a = (struct args){.v = NULL};
+	buf_init(&a->numbers);
+}
+
+void args_release(struct args *a)
+{
+	free(a->v);
+	buf_release(&a->numbers);
+	args_init(a);
+}
+
+static void add(struct args *a, const char *data, size_t len)
+{
+	if (a->n == a->cap) {
+		a->cap = a->cap ? a->cap * 2 : 16;
+		a->v = xrealloc(a->v, (size_t)a->cap * sizeof(*a->v));
+	}
+	a->v[a->n].data = data;
+	a->v[a->n].len = len;
+	a->n++;
+}
+
+void args_str(struct args *a, const char *text)
+{
+	add(a, text, strlen(text));
+}
+
+void args_slice(struct args *a, struct slice s)
+{
+	add(a, s.data ? s.data : "", s.len);
+}
+
+void args_int(struct args *a, int64_t n)
+{
+	add(a, NULL, a->numbers.len);
+	buf_addf(&a->numbers, "%" PRId64, n);
+	buf_addc(&a->numbers, '\0');
+}
+
+const struct rconn_arg *args_done(struct args *a)
+{
+	for (int i = 0; i < a->n; i++) {
+		if (a->v[i].data)
+			continue;
+		a->v[i].data = a->numbers.data + a->v[i].len;
+		a->v[i].len = strlen(a->v[i].data);
+	}
+	return a->v;
+}

@@ -1,0 +1,26 @@
+/*
+ * args.h - builds the arguments of one Redis command. Strings are borrowed until the command was
+ * sent; numbers are kept inside. Plain code.
+ */
+#ifndef REDISQ_ARGS_H
+#define REDISQ_ARGS_H
+
+#include "buf.h"
+#include "rconn.h"
+
+struct args {
+	struct rconn_arg *v; /* owned; data == NULL: a number, `len` is where it lies in `numbers` */
+	int n;
+	int cap;
+	struct buf numbers; /* NUL-terminated texts */
+};
+
+void args_init(struct args *a);
+void args_release(struct args *a);
+void args_str(struct args *a, const char *text);
+void args_slice(struct args *a, struct slice s);
+void args_int(struct args *a, int64_t n);
+/* After the last argument: the array to send. */
+const struct rconn_arg *args_done(struct args *a);
+
+#endif

@@ -1,0 +1,63 @@
+/* child_env.c - see child_env.h. */
+#include <inttypes.h>
+
+#include "child_env.h"
+#include "fields.h"
+
+static void put(struct strv *out, const char *name, const char *value)
+{
+	char *pair = xasprintf("%s=%s", name, value);
+
+	strv_add(out, pair);
+	free(pair);
+}
+
+static void put_int(struct strv *out, const char *name, int64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRId64, value);
+	put(out, name, text);
+}
+
+static void put_fields(struct strv *out, const struct task *t, const struct conf_queue *q)
+{
+	struct buf json = BUF_INIT;
+
+	if (task_size(t) <= CHILD_FIELDS_MAX)
+		fields_json(t, NULL, &json);
+	if (json.len == 0 || json.len > CHILD_FIELDS_MAX) {
+		buf_clear(&json);
+		fields_json(t, q->payload_field, &json);
+	}
+	if (json.len <= CHILD_FIELDS_MAX)
+		put(out, "REDISQ_FIELDS", json.data);
+	buf_release(&json);
+}
+
+void child_env(const struct strv *base, const struct task *t, const struct run_facts *f,
+	       struct strv *out)
+{
+	const struct field *trace = task_field(t, "traceparent");
+
+	for (size_t i = 0; i < base->n; i++)
+		strv_add(out, base->v[i]);
+	put(out, "REDISQ_ID", t->label);
+	put(out, "REDISQ_QUEUE", f->queue->name);
+	put_int(out, "REDISQ_ATTEMPT", t->attempt);
+	put_int(out, "REDISQ_MAX_ATTEMPTS", f->queue->max_attempts);
+	put_int(out, "REDISQ_DELIVERIES", t->deliveries);
+	put_int(out, "REDISQ_ENQUEUED_AT_MS", t->enqueued_at_ms);
+	if (f->deadline_ms)
+		put_int(out, "REDISQ_DEADLINE_MS", f->deadline_ms);
+	put(out, "REDISQ_WORKER", f->consumer);
+	put_int(out, "REDISQ_SLOT", f->slot);
+	put_int(out, "REDISQ_ANSWER_FD", 3);
+	put_fields(out, t, f->queue);
+	if (trace) {
+		char *value = xmemdup0(trace->value.data, trace->value.len);
+
+		put(out, "TRACEPARENT", value);
+		free(value);
+	}
+}

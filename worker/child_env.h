@@ -1,0 +1,23 @@
+/*
+ * child_env.h - the environment of one run: the queue's base plus what the task says. Pure.
+ */
+#ifndef REDISQ_CHILD_ENV_H
+#define REDISQ_CHILD_ENV_H
+
+#include "conf.h"
+#include "task.h"
+
+struct run_facts {
+	const struct conf_queue *queue; /* borrowed */
+	const char *consumer;		/* borrowed */
+	int slot;
+	int64_t deadline_ms; /* Unix ms, 0 = none */
+};
+
+#define CHILD_FIELDS_MAX 65536 /* bytes of REDISQ_FIELDS; the payload is left out above that */
+
+/* `out` gets `base` and the REDISQ_* of this run. */
+void child_env(const struct strv *base, const struct task *t, const struct run_facts *f,
+	       struct strv *out);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * handler.h - what every kind of handler must do. A handler runs tasks; it knows nothing of Redis
+ * and decides nothing about their fate: it reports an outcome, once per start().
+ */
+#ifndef REDISQ_HANDLER_H
+#define REDISQ_HANDLER_H
+
+#include "err.h"
+#include "task.h"
+
+struct handler;
+struct worker;
+
+enum cancel_why {
+	CANCEL_STOP, /* drain limit or fast stop: the task is given back */
+	CANCEL_LOST, /* another has the task */
+};
+
+struct handler_ops {
+	const char *name;
+	struct handler *(*open)(struct worker *w);
+	/* Can it work at all? Looked at before the first fetch and before a breaker's probe. */
+	int (*check)(struct handler *h, struct err *e);
+	/* Runs the task; worker_finished() is called when it has ended, maybe before this returns. */
+	void (*start)(struct handler *h, struct task *t);
+	/* Stops it politely, and for good after `grace_ms`. worker_finished() follows. */
+	void (*cancel)(struct handler *h, struct task *t, enum cancel_why why, int64_t grace_ms);
+	/* No task is running. */
+	void (*free)(struct handler *h);
+};
+
+extern const struct handler_ops handler_exec_ops;
+
+#endif

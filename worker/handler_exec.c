@@ -1,0 +1,547 @@
+/*
+ * handler_exec.c - one process per task: stdin is the task, fd 3 the answer, stdout and stderr are
+ * logs.
+ *
+ * Owns the runs, their pipes and timers. The outcome is the leader's exit, never the end of its
+ * pipes; when the leader has died, and not before, its group is killed (also after success), what
+ * is still in the pipes is read, it is reaped, and what it left behind outside its group is swept.
+ * Nothing here can deadlock: stdin is filled before the start (a pipe if it fits, else a memory
+ * file), and every output is read as it comes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "answer.h"
+#include "child_env.h"
+#include "clock.h"
+#include "conf_read.h"
+#include "exec_exit.h"
+#include "fields.h"
+#include "line.h"
+#include "log.h"
+#include "spawn.h"
+#include "worker.h"
+
+extern char **environ;
+
+#define PIPE_FITS 65536	       /* what a new pipe holds without a reader */
+#define READ_CHUNK 65536       /* per turn and pipe: one chatty task must not starve the others */
+#define ANSWER_LINE_MAX 131072 /* checkpoint values are up to 64 KiB, before escapes */
+#define SWEEP_AGAIN_S 0.05
+
+enum { OUT, ERR, ANSWER, N_PIPES };
+
+struct run;
+
+struct run_pipe {
+	ev_io io;
+	struct run *run; /* borrowed */
+	struct line line;
+	int fd; /* owned, -1 = closed */
+	int which;
+};
+
+struct run {
+	struct list link;   /* handler's runs */
+	struct handler *h;  /* borrowed */
+	struct task *task;  /* borrowed; its run until worker_finished() */
+	struct child child; /* pidfd owned */
+	ev_io death;
+	ev_timer timeout;
+	ev_timer kill;
+	int64_t kill_grace_ms;
+	enum exec_stop stop;
+	struct run_pipe pipes[N_PIPES];
+	struct answer answer;
+};
+
+struct handler {
+	struct worker *w;  /* borrowed */
+	struct strv env;   /* owned: the base of every run's */
+	char *env_error;   /* owned: why there is none */
+	struct list runs;
+	ev_timer sweep;
+};
+
+/* ------------------------------------------------------------------ what is left behind */
+
+static bool is_known(void *arg, pid_t pid)
+{
+	struct handler *h = arg;
+	struct list *it;
+
+	list_each(it, &h->runs)
+		if (list_entry(it, struct run, link)->child.pid == pid)
+			return true;
+	return false;
+}
+
+/* True when the environment of `pid` says that it belongs to a task that still runs. */
+static bool belongs_to_a_run(void *arg, pid_t pid)
+{
+	struct handler *h = arg;
+	char path[32];
+	char *env = xcalloc(1, 131072);
+	bool found = false;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, env, 131071);
+	if (fd >= 0)
+		close(fd);
+	for (ssize_t at = 0; n > 0 && at < n; at += (ssize_t)strlen(env + at) + 1) {
+		struct list *it;
+
+		if (strncmp(env + at, "REDISQ_ID=", 10) != 0)
+			continue;
+		list_each(it, &h->runs)
+			if (strcmp(list_entry(it, struct run, link)->task->label, env + at + 10) == 0)
+				found = true;
+	}
+	free(env);
+	return found;
+}
+
+static void sweep(struct handler *h)
+{
+	/* The killed are re-parented and die in their own time: look again until none is left. */
+	if (child_sweep_strays(is_known, belongs_to_a_run, h) > 0) {
+		ev_timer_stop(h->w->loop, &h->sweep);
+		ev_timer_set(&h->sweep, SWEEP_AGAIN_S, 0.0);
+		ev_timer_start(h->w->loop, &h->sweep);
+	}
+}
+
+static void on_sweep(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	sweep(t->data);
+}
+
+/* ------------------------------------------------------------------ output */
+
+static void keep_last_words(struct outcome *o, struct slice text)
+{
+	struct buf *b = &o->last_words;
+
+	if (text.len > OUTCOME_STDERR_MAX)
+		text = slice_of(text.data + text.len - OUTCOME_STDERR_MAX, OUTCOME_STDERR_MAX);
+	if (b->len + text.len > OUTCOME_STDERR_MAX)
+		buf_consume(b, b->len + text.len - OUTCOME_STDERR_MAX);
+	buf_add(b, text.data, text.len);
+}
+
+static void on_line(void *arg, struct slice text, bool more)
+{
+	struct run_pipe *p = arg;
+	struct run *run = p->run;
+	char why[128];
+
+	if (p->which != ANSWER) {
+		frames_line(run->h->w->frames, p->which == OUT ? 'O' : 'E', run->task->label, text);
+		return;
+	}
+	if (more)
+		log_warning("task %s: a line on fd 3 is longer than %d bytes; ignored",
+			    run->task->label, ANSWER_LINE_MAX);
+	else if (answer_line(&run->answer, text, why) < 0)
+		log_warning("task %s: a line on fd 3 is ignored: %s", run->task->label, why);
+}
+
+static void close_pipe(struct run_pipe *p)
+{
+	if (p->fd < 0)
+		return;
+	ev_io_stop(p->run->h->w->loop, &p->io);
+	close(p->fd);
+	p->fd = -1;
+	line_flush(&p->line, on_line, p);
+}
+
+/* Reads up to `max` bytes; false when nothing more is there now. */
+static bool read_pipe(struct run_pipe *p, size_t max)
+{
+	char chunk[16384];
+
+	while (p->fd >= 0 && max > 0) {
+		ssize_t n = read(p->fd, chunk, sizeof(chunk));
+
+		if (n > 0) {
+			if (p->which == ERR)
+				keep_last_words(&p->run->task->outcome,
+						slice_of(chunk, (size_t)n));
+			line_feed(&p->line, chunk, (size_t)n, on_line, p);
+			max -= (size_t)n < max ? (size_t)n : max;
+		} else if (n == 0) {
+			close_pipe(p);
+		} else if (errno != EINTR) {
+			if (errno != EAGAIN)
+				close_pipe(p);
+			return false;
+		}
+	}
+	return p->fd >= 0;
+}
+
+static void on_output(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents ATTR_UNUSED)
+{
+	read_pipe(io->data, READ_CHUNK);
+}
+
+/* ------------------------------------------------------------------ the end of a run */
+
+static void free_run(struct run *run)
+{
+	struct ev_loop *loop = run->h->w->loop;
+
+	ev_io_stop(loop, &run->death);
+	ev_timer_stop(loop, &run->timeout);
+	ev_timer_stop(loop, &run->kill);
+	for (int i = 0; i < N_PIPES; i++) {
+		close_pipe(&run->pipes[i]);
+		line_release(&run->pipes[i].line);
+	}
+	if (run->child.pidfd >= 0)
+		close(run->child.pidfd);
+	list_remove(&run->link);
+	free(run);
+}
+
+/* What the dead wrote last is in its pipes; bounded, for the pipe may be shared with a survivor
+ * that goes on writing (one that left the group). */
+#define LAST_READ_MAX (1024 * 1024)
+
+static void finish(struct run *run)
+{
+	struct handler *h = run->h;
+	struct task *t = run->task;
+	struct child_exit how;
+
+	kill(-run->child.pid, SIGKILL); /* the zombie leader still pins the group's id */
+	for (int i = 0; i < N_PIPES; i++)
+		read_pipe(&run->pipes[i], LAST_READ_MAX);
+	for (int i = 0; i < N_PIPES; i++)
+		close_pipe(&run->pipes[i]);
+	if (child_reap(run->child.pid, &how) < 0) {
+		log_error("task %s: its process cannot be reaped: %m", t->label);
+		how = (struct child_exit){.signaled = true, .code = SIGKILL};
+	}
+	exec_outcome(&t->outcome, &how, &run->answer, run->stop, h->w->qc->timeout);
+	t->run = NULL;
+	free_run(run);
+	sweep(h);
+	worker_finished(h->w, t);
+}
+
+static void on_death(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents ATTR_UNUSED)
+{
+	struct run *run = io->data;
+	struct child_exit how;
+
+	if (child_is_dead(run->child.pid, &how))
+		finish(run);
+}
+
+/* ------------------------------------------------------------------ stopping */
+
+static void on_kill(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct run *run = t->data;
+
+	log_warning("task %s: still there after SIGTERM: SIGKILL", run->task->label);
+	kill(-run->child.pid, SIGKILL);
+}
+
+static void terminate(struct run *run, enum exec_stop why, int64_t grace_ms)
+{
+	struct ev_loop *loop = run->h->w->loop;
+	bool again = run->stop != EXEC_NOT_STOPPED;
+
+	if (!again) {
+		run->stop = why;
+		kill(-run->child.pid, SIGTERM);
+		kill(-run->child.pid, SIGCONT);
+	}
+	/* A second reason may only hurry it. */
+	if (again && ev_is_active(&run->kill) &&
+	    ev_timer_remaining(loop, &run->kill) <= (double)grace_ms / 1000.0)
+		return;
+	ev_timer_stop(loop, &run->kill);
+	ev_timer_set(&run->kill, (double)grace_ms / 1000.0, 0.0);
+	ev_timer_start(loop, &run->kill);
+}
+
+static void on_timeout(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct run *run = t->data;
+
+	log_warning("task %s: timed out: SIGTERM", run->task->label);
+	terminate(run, EXEC_STOP_TIMEOUT, run->h->w->qc->kill_grace);
+}
+
+static void exec_cancel(struct handler *h ATTR_UNUSED, struct task *t,
+			enum cancel_why why ATTR_UNUSED, int64_t grace_ms)
+{
+	if (t->run)
+		terminate(t->run, EXEC_STOP_CANCEL, grace_ms);
+}
+
+/* ------------------------------------------------------------------ starting */
+
+static int write_all(int fd, struct slice s)
+{
+	while (s.len > 0) {
+		ssize_t n = write(fd, s.data, s.len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		s = slice_of(s.data + n, s.len - (size_t)n);
+	}
+	return 0;
+}
+
+/* The child's stdin with these bytes in it; -1 with errno. */
+static int filled_stdin(struct slice s)
+{
+	int fds[2];
+	int saved;
+
+	if (s.len <= PIPE_FITS) {
+		if (pipe2(fds, O_CLOEXEC) < 0)
+			return -1;
+		/* Never more than it holds: cannot block. Without CAP_SYS_RESOURCE pipes of a user
+		 * with very many of them are smaller; then the memory file serves. */
+		if (s.len <= (size_t)fcntl(fds[1], F_GETPIPE_SZ) && write_all(fds[1], s) == 0) {
+			close(fds[1]);
+			return fds[0];
+		}
+		close(fds[0]);
+		close(fds[1]);
+	}
+	fds[0] = memfd_create("redisq-stdin", MFD_CLOEXEC);
+	if (fds[0] < 0)
+		return -1;
+	if (write_all(fds[0], s) < 0 || lseek(fds[0], 0, SEEK_SET) < 0) {
+		saved = errno;
+		close(fds[0]);
+		errno = saved;
+		return -1;
+	}
+	return fds[0];
+}
+
+static int open_stdin(const struct worker *w, const struct task *t)
+{
+	const struct field *payload = task_field(t, w->qc->payload_field);
+	struct buf json = BUF_INIT;
+	int fd;
+
+	if (payload && w->qc->stdin == CONF_STDIN_PAYLOAD)
+		return filled_stdin(payload->value);
+	fields_json(t, NULL, &json);
+	fd = filled_stdin(slice_of(json.data, json.len));
+	buf_release(&json);
+	return fd;
+}
+
+static void watch(struct run *run)
+{
+	struct worker *w = run->h->w;
+
+	for (int i = 0; i < N_PIPES; i++) {
+		struct run_pipe *p = &run->pipes[i];
+
+		ev_io_init(&p->io, on_output, p->fd, EV_READ);
+		p->io.data = p;
+		ev_io_start(w->loop, &p->io);
+	}
+	ev_io_init(&run->death, on_death, run->child.pidfd, EV_READ);
+	run->death.data = run;
+	ev_io_start(w->loop, &run->death);
+	if (w->qc->timeout > 0) {
+		ev_timer_set(&run->timeout, (double)w->qc->timeout / 1000.0, 0.0);
+		ev_now_update(w->loop);
+		ev_timer_start(w->loop, &run->timeout);
+	}
+}
+
+static int spawn_it(struct run *run, const int fds[4], enum spawn_step *step)
+{
+	struct worker *w = run->h->w;
+	struct run_facts facts = {
+		.queue = w->qc,
+		.consumer = w->board->consumer,
+		.slot = w->slot,
+		.deadline_ms = w->qc->timeout ? clock_wall_ms() + w->qc->timeout : 0,
+	};
+	struct strv env = {NULL, 0};
+	struct spawn s = {
+		.argv = w->qc->handler.argv.v,
+		.cwd = w->qc->cwd,
+		.fds = fds,
+		.n_fds = 4,
+		.group = SPAWN_GROUP,
+		.pdeathsig = SIGKILL,
+	};
+	int saved;
+	int r;
+
+	child_env(&run->h->env, run->task, &facts, &env);
+	s.envp = env.v;
+	r = spawn_run(&s, &run->child, step);
+	saved = errno;
+	strv_release(&env);
+	errno = saved;
+	return r;
+}
+
+static struct run *new_run(struct handler *h, struct task *t)
+{
+	struct run *run = xcalloc(1, sizeof(*run));
+	size_t line_max = (size_t)conf_supervisor(h->w->conf)->log_line_max;
+
+	run->h = h;
+	run->task = t;
+	run->child.pidfd = -1;
+	answer_init(&run->answer);
+	list_init(&run->link);
+	ev_init(&run->timeout, on_timeout);
+	ev_init(&run->kill, on_kill);
+	ev_init(&run->death, on_death);
+	run->timeout.data = run->kill.data = run;
+	for (int i = 0; i < N_PIPES; i++) {
+		struct run_pipe *p = &run->pipes[i];
+
+		p->run = run;
+		p->which = i;
+		p->fd = -1;
+		ev_init(&p->io, on_output);
+		line_init(&p->line, i == ANSWER ? ANSWER_LINE_MAX : line_max);
+	}
+	return run;
+}
+
+/* Our ends into the run, the child's ends into `fds`. */
+static int open_pipes(struct run *run, int fds[4])
+{
+	for (int i = 0; i < N_PIPES; i++) {
+		int ends[2];
+
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			return -1;
+		fcntl(ends[0], F_SETFL, O_NONBLOCK);
+		run->pipes[i].fd = ends[0];
+		fds[i + 1] = ends[1];
+	}
+	return 0;
+}
+
+/* It could not be started. Our own lack of fds or processes passes; a missing program does not. */
+static void not_started(struct run *run, enum spawn_step step, int error)
+{
+	struct task *t = run->task;
+	struct worker *w = run->h->w;
+	bool passing = step == SPAWN_FORK || error == EMFILE || error == ENFILE || error == ENOMEM ||
+		       error == EAGAIN;
+
+	/* Either way nothing ran: given back uncharged, and a pause (the breaker's) before more. */
+	t->outcome.kind = OUTCOME_BROKEN;
+	snprintf(t->outcome.error, sizeof(t->outcome.error), "%s %s: %s%s", spawn_step_word(step),
+		 w->qc->handler.argv.v[0], strerror(error),
+		 passing ? " (this machine is short of it)" : "");
+	t->run = NULL;
+	free_run(run);
+	worker_finished(w, t);
+}
+
+static void exec_start(struct handler *h, struct task *t)
+{
+	struct run *run = new_run(h, t);
+	int fds[4] = {-1, -1, -1, -1};
+	enum spawn_step step = SPAWN_FDS;
+	int error = 0;
+
+	t->run = run;
+	fds[0] = open_stdin(h->w, t);
+	if (fds[0] < 0 || open_pipes(run, fds) < 0 || spawn_it(run, fds, &step) < 0)
+		error = errno;
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	if (error) {
+		not_started(run, step, error);
+		return;
+	}
+	list_append(&h->runs, &run->link);
+	worker_set_pgid(h->w, t, run->child.pid);
+	watch(run);
+}
+
+/* ------------------------------------------------------------------ the handler itself */
+
+static struct handler *exec_open(struct worker *w)
+{
+	struct handler *h = xcalloc(1, sizeof(*h));
+	struct err e;
+
+	h->w = w;
+	list_init(&h->runs);
+	ev_init(&h->sweep, on_sweep);
+	h->sweep.data = h;
+	if (conf_handler_env(w->qc, environ, &h->env, &e) < 0)
+		h->env_error = xstrdup(e.text);
+	return h;
+}
+
+static int exec_check(struct handler *h, struct err *e)
+{
+	const char *program = h->w->qc->handler.argv.v[0];
+	const char *path = NULL;
+	char *found;
+
+	if (h->env_error)
+		return err_set(e, EXIT_CONFIG, "%s", h->env_error);
+	/* With a '/' it is looked at from cwd when it is started, as a shell would. */
+	if (strchr(program, '/') && program[0] != '/')
+		return 0;
+	for (size_t i = 0; i < h->env.n; i++)
+		if (strncmp(h->env.v[i], "PATH=", 5) == 0)
+			path = h->env.v[i] + 5;
+	found = spawn_find(program, path);
+	if (!found)
+		return err_set(e, EXIT_CONFIG, "%s: %s", program, strerror(errno));
+	free(found);
+	return 0;
+}
+
+static void exec_free(struct handler *h)
+{
+	struct list *it, *tmp;
+
+	list_each_safe(it, tmp, &h->runs)
+	{
+		struct run *run = list_entry(it, struct run, link);
+
+		kill(-run->child.pid, SIGKILL);
+		run->task->run = NULL;
+		free_run(run);
+	}
+	ev_timer_stop(h->w->loop, &h->sweep);
+	strv_release(&h->env);
+	free(h->env_error);
+	free(h);
+}
+
+const struct handler_ops handler_exec_ops = {
+	.name = "exec",
+	.open = exec_open,
+	.check = exec_check,
+	.start = exec_start,
+	.cancel = exec_cancel,
+	.free = exec_free,
+};

@@ -1,0 +1,116 @@
+/* ledger.c - see ledger.h. */
+#include "ledger.h"
+
+int ledger_in_use(const struct ledger *l)
+{
+	return l->held + l->returned + l->asked[LEDGER_READ] + l->asked[LEDGER_CLAIM];
+}
+
+static void check(const struct ledger *l)
+{
+	INVARIANT(l->held >= 0 && l->asked[LEDGER_READ] >= 0 && l->asked[LEDGER_CLAIM] >= 0);
+	INVARIANT(l->leaving >= 0 && l->returned >= 0);
+	INVARIANT(ledger_in_use(l) - l->returned <= l->credit && l->credit <= l->concurrency);
+}
+
+void ledger_init(struct ledger *l, int concurrency)
+{
+	*l = (struct ledger){.concurrency = concurrency};
+}
+
+int ledger_grant(struct ledger *l, int n)
+{
+	int room = l->concurrency - l->credit;
+	int taken = n < room ? n : room;
+
+	if (l->draining || taken < 0)
+		taken = 0;
+	l->credit += taken;
+	check(l);
+	return n - taken;
+}
+
+int ledger_free(const struct ledger *l)
+{
+	int n = l->credit - ledger_in_use(l);
+
+	return l->draining || n < 0 ? 0 : n;
+}
+
+int ledger_ask(struct ledger *l, enum ledger_ask what, int want)
+{
+	int n = ledger_free(l);
+
+	if (want < n)
+		n = want;
+	if (n <= 0)
+		return 0;
+	l->asked[what] += n;
+	check(l);
+	return n;
+}
+
+void ledger_got(struct ledger *l, enum ledger_ask what, int asked, int got)
+{
+	INVARIANT(got <= asked);
+	l->asked[what] -= asked;
+	l->held += got;
+	check(l);
+}
+
+void ledger_leave(struct ledger *l, enum ledger_place *p)
+{
+	if (*p != LEDGER_HELD)
+		return; /* one that was returned keeps its credit until it is really gone */
+	l->held--;
+	l->leaving++;
+	*p = LEDGER_LEAVING;
+	check(l);
+}
+
+void ledger_return(struct ledger *l, enum ledger_place *p)
+{
+	if (*p != LEDGER_LEAVING)
+		return;
+	l->leaving--;
+	l->returned++;
+	*p = LEDGER_RETURNED;
+	check(l);
+}
+
+void ledger_gone(struct ledger *l, enum ledger_place p)
+{
+	switch (p) {
+	case LEDGER_HELD:
+		l->held--;
+		break;
+	case LEDGER_LEAVING:
+		l->leaving--;
+		break;
+	case LEDGER_RETURNED:
+		l->returned--;
+		break;
+	}
+	check(l);
+}
+
+void ledger_drain(struct ledger *l)
+{
+	l->draining = true;
+}
+
+int ledger_shrink(struct ledger *l)
+{
+	int n = l->credit - ledger_in_use(l);
+
+	if (!l->draining || n <= 0)
+		return 0;
+	l->credit -= n;
+	check(l);
+	return n;
+}
+
+bool ledger_is_idle(const struct ledger *l)
+{
+	return ledger_in_use(l) + l->leaving == 0;
+}

@@ -1,0 +1,57 @@
+/*
+ * queue.h - what every queue back end must do, and what it tells the worker.
+ *
+ * A queue instance owns its links to Redis and everything it has asked for there. It works in
+ * turns: the worker calls turn() once per turn of the event loop, and the back end then sends what
+ * belongs together - settlements and the next read in one write - for the credit that is free.
+ * Nothing here blocks; every answer comes back through the events.
+ */
+#ifndef REDISQ_QUEUE_H
+#define REDISQ_QUEUE_H
+
+#include "task.h"
+
+struct ev_loop;
+struct queue;
+struct worker;
+
+/* What the worker lends to a queue; implemented in worker.c. */
+struct queue_events {
+	/* Consuming under this name, or able to as soon as there is credit. Said once. */
+	void (*on_ready)(struct worker *w, struct queue *q, const char *consumer);
+	/* Redis cannot be used (why), or can again (NULL). */
+	void (*on_wait)(struct worker *w, struct queue *q, const char *why);
+	/* The queue cannot be served as configured. Final. */
+	void (*on_refused)(struct worker *w, struct queue *q, const char *why);
+	/* A task of ours with fresh evidence: start it. */
+	void (*on_task)(struct worker *w, struct queue *q, struct task *t);
+	/* Another has the task; its handler may still run. */
+	void (*on_lost)(struct worker *w, struct queue *q, struct task *t);
+	/* The task's slot is free: settled, or disowned without a handler. */
+	void (*on_gone)(struct worker *w, struct queue *q, struct task *t);
+	/* The queue has left Redis (or gave up trying); nothing of it is used any more. */
+	void (*on_left)(struct worker *w, struct queue *q);
+};
+
+struct queue_ops {
+	const char *name;
+	/* Starts connecting. */
+	struct queue *(*open)(struct worker *w);
+	/* Sends what the ledger, the settlements and the clock ask for. */
+	void (*turn)(struct queue *q);
+	/* `t` has a verdict: it will be settled, and resent until Redis has answered. */
+	void (*settle)(struct queue *q, struct task *t);
+	/* Nothing new: ends a blocked read. The ledger or the breaker decides when reading goes on. */
+	void (*hold)(struct queue *q);
+	/* Somebody released entries: look for them now. */
+	void (*scan)(struct queue *q);
+	/* Logs what it waits for, and how many entries there are. */
+	void (*describe)(struct queue *q);
+	/* Leaves: the consumer is removed if nothing is pending for it. on_left follows. */
+	void (*leave)(struct queue *q);
+	void (*free)(struct queue *q);
+};
+
+extern const struct queue_ops queue_stream_ops;
+
+#endif

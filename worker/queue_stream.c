@@ -1,0 +1,366 @@
+/*
+ * queue_stream.c - the Redis Streams back end: its links, its turn and its alarm. See stream.h.
+ *
+ * Invariants: nothing is sent before both links stand and the name is proved (stream_can_send);
+ * every error goes through stream_trouble(), which is the only place that waits, drops or refuses;
+ * the queue never leaves its loop for an error.
+ */
+#include <inttypes.h>
+
+#include "clock.h"
+#include "stream.h"
+
+#define TROUBLE_BASE_MS 200
+#define TROUBLE_CAP_MS 5000
+#define TROUBLE_DENIED_CAP_MS 30000
+
+static const char *phase_word(enum stream_phase p)
+{
+	static const char *const words[] = {
+#define X(name, word) word,
+		STREAM_PHASES(X)
+#undef X
+	};
+
+	return words[p];
+}
+
+void stream_set_phase(struct queue *q, enum stream_phase phase, const char *why)
+{
+	log_state("queue", phase_word(q->phase), phase_word(phase), why);
+	q->phase = phase;
+}
+
+bool stream_linked(const struct queue *q)
+{
+	return rconn_is_ready(q->fetch) && rconn_is_ready(q->cmd);
+}
+
+struct rconn *stream_link(struct queue *q)
+{
+	bool busy = q->reading == READ_BLOCKED || q->reading == READ_UNBLOCKING;
+
+	return busy ? q->cmd : q->fetch;
+}
+
+bool stream_can_send(const struct queue *q, int64_t now_ms)
+{
+	return q->phase == STREAM_OPEN && stream_linked(q) && now_ms >= q->pause_until_ms &&
+	       now_ms < q->name_until_ms;
+}
+
+int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_fn *fn, void *arg)
+{
+	int r = rconn_send(c, a->n, args_done(a), extra_ms, fn, arg);
+
+	args_release(a);
+	return r;
+}
+
+int stream_script(struct rconn *c, enum script_id id, int n_keys, struct args *a,
+		  rconn_reply_fn *fn, void *arg)
+{
+	int r = script_send(c, id, n_keys, a->n, args_done(a), 0, fn, arg);
+
+	args_release(a);
+	return r;
+}
+
+void stream_fine(struct queue *q)
+{
+	if (!q->n_trouble)
+		return;
+	q->n_trouble = 0;
+	q->events->on_wait(q->w, q, NULL);
+}
+
+static void pause_for(struct queue *q, int64_t cap_ms)
+{
+	q->n_trouble++;
+	q->pause_until_ms = clock_boot_ms() + 1 +
+			    backoff_add_jitter_ms(&q->w->rng, TROUBLE_BASE_MS, cap_ms, q->n_trouble,
+						  25);
+}
+
+void stream_trouble(struct queue *q, const struct redisReply *r, const char *doing)
+{
+	enum reply_kind kind = reply_kind(r);
+	const char *text = reply_error_text(r);
+
+	switch (kind) {
+	case REPLY_OK:
+	case REPLY_LOST:
+		return;
+	case REPLY_NOGROUP:
+		log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING,
+			    "%s: %s; creating the group again", doing, text);
+		stream_recreate_group(q);
+		return;
+	case REPLY_REDIRECT:
+		log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING,
+			    "%s: %s; connecting again", doing, text);
+		rconn_drop(q->fetch, text);
+		rconn_drop(q->cmd, text);
+		return;
+	case REPLY_WRONGTYPE:
+		if (q->phase != STREAM_OPEN) {
+			stream_refuse(q, text);
+			return;
+		}
+		break;
+	case REPLY_DENIED:
+		pause_for(q, TROUBLE_DENIED_CAP_MS);
+		break;
+	case REPLY_WAIT:
+	case REPLY_OOM:
+	case REPLY_BUSYGROUP:
+	case REPLY_UNKNOWN:
+	case REPLY_BAD:
+		break;
+	}
+	if (kind != REPLY_DENIED)
+		pause_for(q, TROUBLE_CAP_MS);
+	log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING, "%s: %s; trying again", doing,
+		    text);
+	q->events->on_wait(q->w, q, text);
+}
+
+/* ------------------------------------------------------------------ the links */
+
+/* What was proved on the old link is not proved any more: renew before anything else. */
+static void forget_evidence(struct queue *q)
+{
+	q->name_until_ms = 0;
+	for (int i = 0; i < q->w->n_tasks; i++)
+		q->w->tasks[i].evidence_ms = 0;
+}
+
+static void publish_links(struct queue *q)
+{
+	struct board *b = q->w->board;
+
+	atomic_store(&b->client_id[0], rconn_is_ready(q->fetch) ? rconn_client_id(q->fetch) : 0);
+	atomic_store(&b->client_id[1], rconn_is_ready(q->cmd) ? rconn_client_id(q->cmd) : 0);
+	snprintf(b->run_id, sizeof(b->run_id), "%s", rconn_run_id(q->cmd));
+	atomic_store(&b->consuming, q->phase == STREAM_OPEN && stream_linked(q));
+}
+
+static void link_up(struct queue *q)
+{
+	publish_links(q);
+	if (!stream_linked(q))
+		return;
+	stale_linked(&q->stale, clock_boot_ms());
+	stream_make_record(q);
+	if (q->phase == STREAM_OPEN)
+		q->events->on_wait(q->w, q, NULL);
+}
+
+static void link_down(struct queue *q, struct rconn *c, const char *why)
+{
+	stale_unlinked(&q->stale);
+	forget_evidence(q);
+	publish_links(q);
+	log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING, "%s link to %s: %s",
+		    c == q->fetch ? "fetch" : "cmd", rconn_where(c), why);
+	q->events->on_wait(q->w, q, why);
+}
+
+static void fetch_up(void *arg)
+{
+	link_up(arg);
+}
+
+static void cmd_up(void *arg)
+{
+	link_up(arg);
+}
+
+static void fetch_down(void *arg, const char *why)
+{
+	struct queue *q = arg;
+
+	link_down(q, q->fetch, why);
+}
+
+static void cmd_down(void *arg, const char *why)
+{
+	struct queue *q = arg;
+
+	link_down(q, q->cmd, why);
+}
+
+/* ------------------------------------------------------------------ the turn */
+
+/*
+ * Everything an open queue does, in the order that makes one write: what keeps ownership first,
+ * then the settlements, then the read that counts on the credit they free.
+ */
+static void turn_open(struct queue *q, int64_t now)
+{
+	bool stale;
+
+	if (!stream_linked(q))
+		return;
+	stale = now >= q->name_until_ms;
+	if (!stale)
+		stale = stream_start_fetched(q, now);
+	if (stream_can_send(q, now) && stream_settle_flush(q, now))
+		stale = true;
+	if (stale || now >= q->renew_at_ms)
+		stream_renew(q, now);
+	if (!stream_can_send(q, now))
+		return;
+	stream_promote(q, now);
+	stream_scan(q, now);
+	stream_read(q, now);
+}
+
+static void set_alarm(struct queue *q, int64_t now)
+{
+	int64_t at = q->renew_at_ms;
+
+	if (q->phase != STREAM_OPEN || !stream_linked(q))
+		at = INT64_MAX;
+	else if (q->promote_at_ms > now && q->promote_at_ms < at)
+		at = q->promote_at_ms;
+	if (q->pause_until_ms > now && q->pause_until_ms < at)
+		at = q->pause_until_ms;
+	ev_timer_stop(q->w->loop, &q->alarm);
+	if (at == INT64_MAX)
+		return;
+	ev_timer_set(&q->alarm, (double)max_i64(at - now, 1) / 1000.0, 0.0);
+	ev_timer_start(q->w->loop, &q->alarm);
+}
+
+static void queue_turn(struct queue *q)
+{
+	int64_t now = clock_boot_ms();
+
+	switch (q->phase) {
+	case STREAM_CONNECTING:
+	case STREAM_OPENING:
+		if (stream_linked(q) && now >= q->pause_until_ms)
+			stream_open_step(q);
+		break;
+	case STREAM_OPEN:
+		turn_open(q, now);
+		break;
+	case STREAM_FENCED:
+		if (ledger_is_idle(&q->w->ledger)) {
+			stream_new_nonce(q);
+			stream_set_phase(q, STREAM_CONNECTING, "a new name");
+		}
+		break;
+	case STREAM_LEAVING:
+		stream_leave_step(q);
+		break;
+	case STREAM_LEFT:
+		return;
+	}
+	set_alarm(q, now);
+	rconn_flush(q->fetch);
+	rconn_flush(q->cmd);
+}
+
+/* The turn, at the end of this iteration, does the work. */
+static void on_alarm(struct ev_loop *loop ATTR_UNUSED, ev_timer *t ATTR_UNUSED,
+		     int revents ATTR_UNUSED)
+{
+}
+
+/* ------------------------------------------------------------------ the operations */
+
+extern const struct queue_events worker_queue_events;
+
+static struct queue *queue_open(struct worker *w)
+{
+	static const struct rconn_events fetch_events = {fetch_up, fetch_down};
+	static const struct rconn_events cmd_events = {cmd_up, cmd_down};
+	struct queue *q = xcalloc(1, sizeof(*q));
+	const struct conf_redis *redis = conf_redis(w->conf);
+
+	q->w = w;
+	q->c = w->qc;
+	q->events = &worker_queue_events;
+	keys_init(&q->keys, w->qc->name);
+	buf_init(&q->record);
+	list_init(&q->to_settle);
+	q->trouble_log.every_ms = q->promote_log.every_ms = 1000;
+	snprintf(q->scan_from, sizeof(q->scan_from), "-");
+	q->last_entry_ms = clock_boot_ms();
+	ev_timer_init(&q->alarm, on_alarm, 0.0, 0.0);
+	stream_new_nonce(q);
+	q->fetch = rconn_new(w->loop, redis, "redisq:starting:fetch", &fetch_events, q);
+	q->cmd = rconn_new(w->loop, redis, "redisq:starting:cmd", &cmd_events, q);
+	rconn_start(q->cmd);
+	rconn_start(q->fetch);
+	return q;
+}
+
+static void queue_settle(struct queue *q, struct task *t)
+{
+	list_append(&q->to_settle, &t->link);
+}
+
+static void queue_scan(struct queue *q)
+{
+	q->scan_now = true;
+}
+
+static void on_described(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	const char *from = q->w->where_from;
+
+	if (reply_kind(r) == REPLY_OK)
+		log_info("waiting on stream \"%s\" at %s%s%s%s: %" PRId64 " entries", q->c->name,
+			 rconn_where(q->cmd), from ? " (from " : "", from ? from : "",
+			 from ? ")" : "", reply_int(r, 0));
+}
+
+static void queue_describe(struct queue *q)
+{
+	struct args a;
+
+	if (q->phase != STREAM_OPEN)
+		return;
+	args_init(&a);
+	args_str(&a, "XLEN");
+	args_str(&a, q->keys.stream);
+	if (stream_send(q->cmd, &a, 0, on_described, q) < 0)
+		log_info("waiting for Redis at %s", rconn_where(q->cmd));
+}
+
+static void queue_leave(struct queue *q)
+{
+	if (q->phase == STREAM_LEFT)
+		q->events->on_left(q->w, q);
+	else
+		stream_set_phase(q, STREAM_LEAVING, "nothing is held any more");
+}
+
+static void queue_free(struct queue *q)
+{
+	if (!q)
+		return;
+	ev_timer_stop(q->w->loop, &q->alarm);
+	q->phase = STREAM_LEFT;
+	rconn_close(q->fetch);
+	rconn_close(q->cmd);
+	keys_release(&q->keys);
+	buf_release(&q->record);
+	free(q);
+}
+
+const struct queue_ops queue_stream_ops = {
+	.name = "stream",
+	.open = queue_open,
+	.turn = queue_turn,
+	.settle = queue_settle,
+	.hold = stream_unblock,
+	.scan = queue_scan,
+	.describe = queue_describe,
+	.leave = queue_leave,
+	.free = queue_free,
+};

@@ -1,0 +1,178 @@
+/*
+ * stream.h - inside of the Redis Streams back end, shared by its rooms:
+ *
+ *   queue_stream.c   the links, the turn, the alarm
+ *   stream_open.c    group and claim: from connected to open; leaving
+ *   stream_read.c    XREADGROUP and the entries it brings
+ *   stream_settle.c  verdicts to Redis, and its answers
+ *   stream_care.c    renew, promote
+ *   stream_take.c    scan, take, and the names of the dead
+ *
+ * Two links. `fetch` carries the reads, and in front of them whatever is due, in one write; while
+ * it is blocked in a read, everything else goes over `cmd`. worker/protocol.txt is the contract.
+ */
+#ifndef REDISQ_STREAM_H
+#define REDISQ_STREAM_H
+
+#include <ev.h>
+
+#include "args.h"
+#include "keys.h"
+#include "lease.h"
+#include "log.h"
+#include "queue.h"
+#include "rconn.h"
+#include "reply.h"
+#include "script.h"
+#include "worker.h"
+
+#define STREAM_BLOCK_MS 2000
+#define STREAM_BLOCK_IDLE_MS 5000 /* after STREAM_LONG_IDLE_MS without an entry */
+#define STREAM_LONG_IDLE_MS 5000
+#define STREAM_SETTLE_BATCH 64
+#define STREAM_PROMOTE_LIMIT 128
+#define STREAM_SCAN_PAGE 100
+#define STREAM_EXTRAS_MAX 64
+#define STREAM_LOOK_MS 4000 /* how often to look for delayed tasks of others */
+#define STREAM_NAMES_EVERY_MS 15000
+
+#define STREAM_PHASES(X)                                                                           \
+	X(CONNECTING, "connecting") /* no group or name yet, links not both up */                  \
+	X(OPENING, "opening")	    /* finding the group, taking a name */                         \
+	X(OPEN, "open")		    /* working; a link may be down, see stream_linked() */         \
+	X(FENCED, "fenced")	    /* the name is another's: stopping all, then a new name */     \
+	X(LEAVING, "leaving")	    /* removing the consumer */                                    \
+	X(LEFT, "left")		    /* or refused: nothing is sent any more */
+
+enum stream_phase {
+#define X(name, word) STREAM_##name,
+	STREAM_PHASES(X)
+#undef X
+};
+
+enum read_state {
+	READ_NONE,
+	READ_SENT,	/* without BLOCK: the answer is near */
+	READ_BLOCKED,	/* with BLOCK: the fetch link is taken until it answers */
+	READ_UNBLOCKING /* CLIENT UNBLOCK was sent */
+};
+
+struct queue {
+	struct worker *w;	    /* borrowed */
+	const struct conf_queue *c; /* borrowed */
+	const struct queue_events *events;
+	struct keys keys;
+	struct rconn *fetch; /* owned */
+	struct rconn *cmd;   /* owned */
+	enum stream_phase phase;
+
+	/* Name and claim. */
+	char consumer[BOARD_NAME_MAX];
+	char nonce[36];
+	int n_name;	      /* which candidate name */
+	struct buf record;    /* value of the claim record */
+	int64_t name_until_ms; /* evidence of the name, boot clock */
+	bool asking_open;     /* a step of opening is unanswered */
+	int64_t n_entries;    /* of the stream, while opening */
+
+	/* Reading. */
+	enum read_state reading;
+	int read_asked;
+	int64_t read_sent_ms;
+	int64_t last_entry_ms;
+	bool maybe_more; /* the last read brought entries: read on without BLOCK */
+
+	/* Settling. */
+	struct list to_settle; /* tasks whose verdict was not sent yet */
+	bool split;	       /* the last batch failed as a whole: send one by one */
+
+	/* Care. */
+	bool renewing;
+	int64_t renew_sent_ms;
+	int64_t renew_at_ms;
+	int64_t renew_hold_ms; /* not before this, after one that failed */
+	bool promoting;
+	int64_t promote_at_ms; /* due time of the next delayed task, boot clock */
+	int64_t promote_look_ms;
+	struct log_limit promote_log;
+	bool scanning;
+	bool scan_now;
+	bool take_first; /* entries wait to be taken: they come before new ones */
+	int64_t scan_at_ms;
+	char scan_from[BOARD_ID_MAX]; /* "-" at the start of a pass */
+	int take_asked;
+	int64_t take_sent_ms;
+	int64_t names_at_ms;
+	struct stale_guard stale;
+
+	/* Trouble: nothing is sent before this. */
+	int64_t pause_until_ms;
+	unsigned n_trouble;
+	struct log_limit trouble_log;
+	ev_timer alarm;
+};
+
+/* Both links stand. */
+bool stream_linked(const struct queue *q);
+/* The link for what must not wait behind a blocked read. */
+struct rconn *stream_link(struct queue *q);
+/* Both links stand, the name is proved, and no trouble is being waited out. */
+bool stream_can_send(const struct queue *q, int64_t now_ms);
+void stream_set_phase(struct queue *q, enum stream_phase phase, const char *why);
+/* Sends and forgets the arguments; -1 when the link is down (as rconn_send). */
+int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_fn *fn, void *arg)
+	ATTR_MUST_CHECK;
+int stream_script(struct rconn *c, enum script_id id, int n_keys, struct args *a,
+		  rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
+/*
+ * The one reaction to errors: logs at most 1 line a second, pauses with back-off or drops the
+ * links, re-creates the group, refuses the queue. `doing` is for people. REPLY_LOST is nothing: the
+ * link says it itself.
+ */
+void stream_trouble(struct queue *q, const struct redisReply *r, const char *doing);
+/* Something worked: trouble is forgotten. */
+void stream_fine(struct queue *q);
+
+/* stream_open.c */
+void stream_open_step(struct queue *q);
+void stream_recreate_group(struct queue *q);
+void stream_leave_step(struct queue *q);
+void stream_new_nonce(struct queue *q);
+void stream_make_record(struct queue *q);
+void stream_refuse(struct queue *q, const char *why);
+
+/* stream_read.c */
+void stream_read(struct queue *q, int64_t now_ms);
+void stream_unblock(struct queue *q);
+/* A task of ours: new in the table, or its token is taken over by the one that is there. True: new. */
+bool stream_adopt(struct queue *q, struct slice id, uint64_t token,
+		  const struct redisReply *fields, int64_t evidence_ms);
+/* Starts what was fetched and has fresh evidence; true when some of it has not. */
+bool stream_start_fetched(struct queue *q, int64_t now_ms);
+
+/* stream_settle.c */
+/* Sends what may be sent; true when something needs fresher evidence first. */
+bool stream_settle_flush(struct queue *q, int64_t now_ms);
+/* The task is another's. */
+void stream_lose(struct queue *q, struct task *t);
+
+/* stream_care.c */
+void stream_renew(struct queue *q, int64_t now_ms);
+/* When a delayed task is due, or it is time to look. */
+void stream_promote(struct queue *q, int64_t now_ms);
+/* A task of ours will be due in `delay_ms`. */
+void stream_due_in(struct queue *q, int64_t delay_ms);
+void stream_fence(struct queue *q);
+
+/* stream_take.c */
+/* When a pass is due, or asked for. */
+void stream_scan(struct queue *q, int64_t now_ms);
+/* Takes (id, owner, token) triples, `n` of them, for credit that was asked for (LEDGER_CLAIM). */
+struct candidate {
+	char id[BOARD_ID_MAX];
+	char owner[BOARD_NAME_MAX];
+	uint64_t token;
+};
+void stream_take(struct queue *q, const struct candidate *list, int n, int64_t now_ms);
+
+#endif

@@ -1,0 +1,229 @@
+/*
+ * stream_care.c - what keeps an open queue alive: the lease of the name and of the entries that
+ * run, and the delayed tasks that fall due.
+ */
+#include "clock.h"
+#include "stream.h"
+
+/* ------------------------------------------------------------------ renew */
+
+/* What was asked about, in order; the table may have moved on when the answer comes. */
+struct renewal {
+	struct queue *q;
+	int n;
+	struct {
+		struct task *task;
+		char id[BOARD_ID_MAX];
+		uint64_t token;
+	} item[];
+};
+
+/* Still the same task, and nothing about it is under way that the renewal could cross. */
+static struct task *same_task(struct renewal *r, int i)
+{
+	struct task *t = r->item[i].task;
+
+	if (t->state == TASK_GONE || t->sent || t->lost || t->token != r->item[i].token ||
+	    strcmp(t->id, r->item[i].id) != 0)
+		return NULL;
+	return t;
+}
+
+void stream_fence(struct queue *q)
+{
+	struct worker *w = q->w;
+
+	log_error("the name %s now belongs to another worker: stopping all tasks, taking a new name",
+		  q->consumer);
+	stream_set_phase(q, STREAM_FENCED, "fenced");
+	atomic_store(&w->board->consuming, 0);
+	for (int i = 0; i < w->n_tasks; i++)
+		if (w->tasks[i].state != TASK_GONE)
+			stream_lose(q, &w->tasks[i]);
+	stream_unblock(q);
+}
+
+/*
+ * Entries pending under our name that are not in the table: the reply that brought them was lost.
+ * Taken if there is credit; else released, so that somebody who has credit can take them.
+ */
+static void take_extras(struct queue *q, const struct redisReply *extras, int64_t now)
+{
+	int64_t oldest = q->reading == READ_NONE ? 0 : q->read_sent_ms;
+	struct candidate list[STREAM_EXTRAS_MAX];
+	int n = 0;
+
+	if (q->take_asked)
+		oldest = oldest ? min_i64(oldest, q->take_sent_ms) : q->take_sent_ms;
+	for (size_t i = 0; i + 2 < reply_len(extras) && n < STREAM_EXTRAS_MAX; i += 3) {
+		struct slice id = reply_slice(reply_at(extras, i));
+		int64_t idle = reply_int(reply_at(extras, i + 1), 0);
+		struct candidate *c = &list[n];
+
+		snprintf(c->id, sizeof(c->id), "%.*s", (int)id.len, id.data);
+		if (worker_find_task(q->w, c->id) ||
+		    !lease_extra_is_lost(idle, STREAM_BLOCK_IDLE_MS, oldest, now))
+			continue;
+		snprintf(c->owner, sizeof(c->owner), "%s", q->consumer);
+		c->token = (uint64_t)reply_int(reply_at(extras, i + 2), 0);
+		n++;
+	}
+	if (n > 0 && !q->take_asked) {
+		int asked = ledger_ask(&q->w->ledger, LEDGER_CLAIM,
+				       (int)min_i64(n, worker_may_ask(q->w)));
+
+		log_info("%d entries were delivered to a lost connection; taking %d of them", n,
+			 asked);
+		stream_take(q, list, asked, now);
+	}
+}
+
+static void apply(struct renewal *rn, const struct redisReply *r)
+{
+	struct queue *q = rn->q;
+	int64_t until = lease_evidence(q->renew_sent_ms, q->c->lease);
+	const struct redisReply *answers = reply_at(r, 2);
+	int64_t now = clock_boot_ms();
+
+	q->name_until_ms = until;
+	if (stale_redis_time(&q->stale, reply_int(reply_at(r, 1), 0), now, q->c->lease))
+		log_warning("Redis's clock jumped against ours; taking nothing stale for one lease");
+	for (int i = 0; i < rn->n; i++) {
+		struct task *t = same_task(rn, i);
+		int64_t answer = reply_int(reply_at(answers, (size_t)i), 0);
+
+		if (!t)
+			continue;
+		if (answer == 1 || answer == 2)
+			t->evidence_ms = until;
+		else if (answer == 0 && t->resent)
+			t->evidence_ms = until; /* settled by what we sent before: let it be said */
+		else
+			stream_lose(q, t);
+	}
+	take_extras(q, reply_at(r, 3), now);
+}
+
+static void on_renewed(void *arg, const struct redisReply *r)
+{
+	struct renewal *rn = arg;
+	struct queue *q = rn->q;
+
+	q->renewing = false;
+	if (q->phase != STREAM_OPEN) {
+		/* left or fenced meanwhile */
+	} else if (reply_kind(r) != REPLY_OK) {
+		/* Soon again, but never in a spin. */
+		q->renew_at_ms = clock_boot_ms() + 200;
+		q->renew_hold_ms = q->renew_at_ms;
+		stream_trouble(q, r, "renewing leases");
+	} else if (reply_int(reply_at(r, 0), 0) == 0) {
+		stream_fence(q);
+	} else {
+		apply(rn, r);
+		stream_fine(q);
+	}
+	free(rn);
+}
+
+void stream_renew(struct queue *q, int64_t now)
+{
+	struct worker *w = q->w;
+	struct renewal *rn;
+	struct buf key = BUF_INIT;
+	struct args a;
+
+	if (q->renewing || now < q->renew_hold_ms)
+		return;
+	rn = xcalloc(1, sizeof(*rn) + (size_t)w->n_tasks * sizeof(rn->item[0]));
+	rn->q = q;
+	for (int i = 0; i < w->n_tasks; i++) {
+		struct task *t = &w->tasks[i];
+
+		if (t->state == TASK_GONE || t->sent || t->lost)
+			continue;
+		rn->item[rn->n].task = t;
+		rn->item[rn->n].token = t->token;
+		memcpy(rn->item[rn->n].id, t->id, sizeof(t->id));
+		rn->n++;
+	}
+	buf_addf(&key, "%s%s", q->keys.claim, q->consumer);
+	args_init(&a);
+	args_str(&a, key.data);
+	args_str(&a, q->keys.stream);
+	args_str(&a, q->keys.crash);
+	args_str(&a, q->keys.names);
+	args_str(&a, q->c->group);
+	args_str(&a, q->consumer);
+	args_str(&a, q->nonce);
+	args_slice(&a, slice_of(q->record.data, q->record.len));
+	args_int(&a, q->c->lease);
+	args_int(&a, w->n_tasks + STREAM_EXTRAS_MAX);
+	args_int(&a, rn->n);
+	for (int i = 0; i < rn->n; i++) {
+		args_str(&a, rn->item[i].id);
+		args_int(&a, (int64_t)rn->item[i].token);
+	}
+	q->renewing = true;
+	q->renew_sent_ms = now;
+	q->renew_at_ms = now + lease_renew_every(q->c->lease);
+	if (stream_script(q->cmd, SCRIPT_RENEW, 4, &a, on_renewed, rn) < 0)
+		on_renewed(rn, NULL);
+	buf_release(&key);
+}
+
+/* ------------------------------------------------------------------ promote */
+
+static void on_promoted(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	int64_t now = clock_boot_ms();
+	int64_t moved = reply_int(reply_at(r, 0), 0);
+	int64_t redis_ms = reply_int(reply_at(r, 1), 0);
+	int64_t due = reply_int(reply_at(r, 2), 0);
+
+	q->promoting = false;
+	if (reply_kind(r) != REPLY_OK) {
+		/* Delayed tasks wait; everything else goes on (at OOM, say). */
+		q->promote_at_ms = now + 5000;
+		if (r)
+			log_limited(&q->promote_log, clock_mono_ms(), LOG_WARNING,
+				    "moving delayed tasks back: %s; trying again",
+				    reply_error_text(r));
+		return;
+	}
+	if (moved >= STREAM_PROMOTE_LIMIT)
+		q->promote_at_ms = now; /* more are due */
+	else
+		q->promote_at_ms = due > 0 ? now + max_i64(due - redis_ms, 0) + 1 : INT64_MAX;
+	if (moved > 0)
+		q->maybe_more = true;
+}
+
+void stream_due_in(struct queue *q, int64_t delay_ms)
+{
+	q->promote_at_ms = min_i64(q->promote_at_ms, clock_boot_ms() + delay_ms + 1);
+}
+
+void stream_promote(struct queue *q, int64_t now)
+{
+	struct args a;
+
+	if (q->promoting || (now < q->promote_at_ms && now < q->promote_look_ms))
+		return;
+	args_init(&a);
+	args_str(&a, q->keys.stream);
+	args_str(&a, q->keys.delayed);
+	args_str(&a, q->keys.bodies);
+	args_str(&a, q->keys.dead);
+	args_str(&a, q->keys.ckpt);
+	args_str(&a, q->keys.crash);
+	args_str(&a, q->keys.counters);
+	args_int(&a, STREAM_PROMOTE_LIMIT);
+	args_int(&a, q->c->dead_max);
+	q->promoting = true;
+	q->promote_at_ms = INT64_MAX;
+	q->promote_look_ms = now + STREAM_LOOK_MS;
+	if (stream_script(stream_link(q), SCRIPT_PROMOTE, 7, &a, on_promoted, q) < 0)
+		on_promoted(q, NULL);
+}

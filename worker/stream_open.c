@@ -1,0 +1,375 @@
+/*
+ * stream_open.c - from two links to an open queue: find or make the consumer group, take a
+ * consumer name with a claim, register the consumer; and the way out again.
+ */
+#include <inttypes.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "group.h"
+#include "stream.h"
+
+/* ------------------------------------------------------------------ names */
+
+void stream_new_nonce(struct queue *q)
+{
+	unsigned char bytes[16];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		for (size_t i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (unsigned char)rng_below(&q->w->rng, 256);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(q->nonce + 2 * i, 3, "%02x", bytes[i]);
+	snprintf(q->w->board->nonce, sizeof(q->w->board->nonce), "%s", q->nonce);
+	q->n_name = 0;
+}
+
+static void host_name(char out[64])
+{
+	if (gethostname(out, 64) < 0)
+		snprintf(out, 64, "localhost");
+	out[63] = '\0';
+	for (char *p = out; *p; p++)
+		if (*p == ' ')
+			*p = '_';
+}
+
+/* Candidate names, each more distinct than the one before: worker_7, worker_7@host, ...-nonce. */
+static void candidate_name(struct queue *q)
+{
+	struct buf name = BUF_INIT;
+	char host[64];
+
+	host_name(host);
+	for (const char *p = q->c->consumer; *p; p++) {
+		if (*p != '%' || !p[1]) {
+			buf_addc(&name, *p);
+			continue;
+		}
+		switch (*++p) {
+		case 'p':
+			buf_addf(&name, "%d", (int)getpid());
+			break;
+		case 'h':
+			buf_adds(&name, host);
+			break;
+		default:
+			buf_addc(&name, *p);
+			break;
+		}
+	}
+	if (q->n_name >= 1)
+		buf_addf(&name, "@%s", host);
+	if (q->n_name >= 2)
+		buf_addf(&name, "-%.8s", q->nonce);
+	snprintf(q->consumer, sizeof(q->consumer), "%s", name.data);
+	buf_release(&name);
+	snprintf(q->w->board->consumer, sizeof(q->w->board->consumer), "%s", q->consumer);
+}
+
+static void boot_id(char out[40])
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	out[0] = '\0';
+	if (f) {
+		if (!fgets(out, 40, f))
+			out[0] = '\0';
+		fclose(f);
+	}
+	out[strcspn(out, "\n")] = '\0';
+	if (!out[0])
+		snprintf(out, 40, "-");
+}
+
+/* nonce host boot-id pid fetch-id cmd-id run-id */
+void stream_make_record(struct queue *q)
+{
+	char host[64];
+	char boot[40];
+	const char *run_id = rconn_run_id(q->cmd);
+
+	host_name(host);
+	boot_id(boot);
+	buf_clear(&q->record);
+	buf_addf(&q->record, "%s %s %s %d %" PRId64 " %" PRId64 " %s", q->nonce, host, boot,
+		 (int)getpid(), rconn_client_id(q->fetch), rconn_client_id(q->cmd),
+		 run_id[0] ? run_id : "-");
+}
+
+/* ------------------------------------------------------------------ opening */
+
+void stream_refuse(struct queue *q, const char *why)
+{
+	stream_set_phase(q, STREAM_LEFT, why);
+	q->asking_open = false;
+	q->events->on_refused(q->w, q, why);
+}
+
+static void opened(struct queue *q)
+{
+	char name[BOARD_NAME_MAX + 16];
+
+	q->asking_open = false;
+	snprintf(name, sizeof(name), "redisq:%s:fetch", q->consumer);
+	rconn_set_name(q->fetch, name);
+	snprintf(name, sizeof(name), "redisq:%s:cmd", q->consumer);
+	rconn_set_name(q->cmd, name);
+	stream_set_phase(q, STREAM_OPEN, "name taken");
+	atomic_store(&q->w->board->consuming, stream_linked(q));
+	q->scan_now = true;
+	q->promote_at_ms = 0;
+	stream_fine(q);
+	/* Ready means: the first read is written, if there is credit. */
+	queue_stream_ops.turn(q);
+	q->events->on_ready(q->w, q, q->consumer);
+}
+
+static void on_createconsumer(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+
+	/* Before 6.2, at OOM or without the permission, the first delivery registers it. */
+	if (!r) {
+		q->asking_open = false;
+		return;
+	}
+	opened(q);
+}
+
+static void on_claim(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	struct args a;
+
+	if (reply_kind(r) != REPLY_OK) {
+		q->asking_open = false;
+		stream_trouble(q, r, "taking a consumer name");
+		return;
+	}
+	if (reply_int(reply_at(r, 0), 0) != 1) {
+		log_warning("the name %s is %s; taking another", q->consumer,
+			    reply_int(reply_at(r, 0), 0) == 0 ? "held by another worker"
+							      : "left with pending entries");
+		if (q->n_name < 2)
+			q->n_name++;
+		else
+			stream_new_nonce(q); /* 2^-32 of a chance: start over */
+		q->asking_open = false;
+		stream_open_step(q);
+		return;
+	}
+	q->name_until_ms = lease_evidence(q->renew_sent_ms, q->c->lease);
+	q->renew_at_ms = q->renew_sent_ms + lease_renew_every(q->c->lease);
+	args_init(&a);
+	args_str(&a, "XGROUP");
+	args_str(&a, "CREATECONSUMER");
+	args_str(&a, q->keys.stream);
+	args_str(&a, q->c->group);
+	args_str(&a, q->consumer);
+	if (stream_send(q->cmd, &a, 0, on_createconsumer, q) < 0)
+		q->asking_open = false;
+}
+
+static void send_claim(struct queue *q)
+{
+	struct buf key = BUF_INIT;
+	struct args a;
+
+	candidate_name(q);
+	stream_make_record(q);
+	buf_addf(&key, "%s%s", q->keys.claim, q->consumer);
+	args_init(&a);
+	args_str(&a, key.data);
+	args_str(&a, q->keys.names);
+	args_str(&a, q->keys.stream);
+	args_str(&a, q->c->group);
+	args_str(&a, q->consumer);
+	args_str(&a, q->nonce);
+	args_slice(&a, slice_of(q->record.data, q->record.len));
+	args_int(&a, q->c->lease);
+	q->renew_sent_ms = clock_boot_ms();
+	if (stream_script(q->cmd, SCRIPT_CLAIM, 3, &a, on_claim, q) < 0)
+		q->asking_open = false;
+	buf_release(&key);
+}
+
+static void on_group_created(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	enum reply_kind kind = reply_kind(r);
+
+	if (kind == REPLY_OK || kind == REPLY_BUSYGROUP) {
+		send_claim(q);
+		return;
+	}
+	q->asking_open = false;
+	stream_trouble(q, r, "creating the consumer group");
+}
+
+static int send_group_create(struct queue *q, const char *at, rconn_reply_fn *fn)
+{
+	struct args a;
+
+	args_init(&a);
+	args_str(&a, "XGROUP");
+	args_str(&a, "CREATE");
+	args_str(&a, q->keys.stream);
+	args_str(&a, q->c->group);
+	args_str(&a, at);
+	args_str(&a, "MKSTREAM");
+	return stream_send(q->cmd, &a, 0, fn, q);
+}
+
+static void on_groups(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	struct group_answer answer;
+	struct buf why = BUF_INIT;
+
+	switch (reply_kind(r)) {
+	case REPLY_LOST:
+		q->asking_open = false;
+		return;
+	case REPLY_WAIT:
+	case REPLY_REDIRECT:
+		q->asking_open = false;
+		stream_trouble(q, r, "looking at the stream");
+		return;
+	case REPLY_WRONGTYPE:
+		buf_addf(&why, "\"%s\" is not a stream: %s; choose another queue name",
+			 q->c->name, reply_error_text(r));
+		stream_refuse(q, why.data);
+		buf_release(&why);
+		return;
+	case REPLY_OK:
+	case REPLY_NOGROUP:
+	case REPLY_OOM:
+	case REPLY_DENIED:
+	case REPLY_BUSYGROUP:
+	case REPLY_UNKNOWN:
+	case REPLY_BAD: /* "no such key", or XINFO is not allowed: XGROUP CREATE will tell */
+		break;
+	}
+	answer = group_decide(r, q->c, q->n_entries, &why);
+	switch (answer.what) {
+	case GROUP_USE:
+		send_claim(q);
+		break;
+	case GROUP_CREATE:
+		if (send_group_create(q, answer.at_end ? "$" : "0", on_group_created) < 0)
+			q->asking_open = false;
+		break;
+	case GROUP_REFUSE:
+		stream_refuse(q, why.data);
+		break;
+	}
+	buf_release(&why);
+}
+
+static void on_length(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+
+	q->n_entries = reply_int(r, 0);
+}
+
+void stream_open_step(struct queue *q)
+{
+	struct args a;
+
+	if (q->asking_open)
+		return;
+	stream_set_phase(q, STREAM_OPENING, "links up");
+	q->asking_open = true;
+	args_init(&a);
+	args_str(&a, "XLEN");
+	args_str(&a, q->keys.stream);
+	if (stream_send(q->cmd, &a, 0, on_length, q) < 0) {
+		q->asking_open = false;
+		return;
+	}
+	args_init(&a);
+	args_str(&a, "XINFO");
+	args_str(&a, "GROUPS");
+	args_str(&a, q->keys.stream);
+	if (stream_send(q->cmd, &a, 0, on_groups, q) < 0)
+		q->asking_open = false;
+}
+
+/* ------------------------------------------------------------------ the group is gone */
+
+static void on_recreated(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	enum reply_kind kind = reply_kind(r);
+
+	q->asking_open = false;
+	if (kind == REPLY_LOST)
+		return;
+	if (kind != REPLY_OK && kind != REPLY_BUSYGROUP) {
+		stream_trouble(q, r, "creating the consumer group again");
+		return;
+	}
+	/* What we held may be gone with the old group: the renewal finds out, before any read. */
+	q->name_until_ms = 0;
+}
+
+void stream_recreate_group(struct queue *q)
+{
+	if (q->asking_open || q->phase != STREAM_OPEN)
+		return;
+	/* Always at 0: what is in the stream now is what is left to do. */
+	if (send_group_create(q, "0", on_recreated) == 0)
+		q->asking_open = true;
+}
+
+/* ------------------------------------------------------------------ leaving */
+
+static void left(struct queue *q, const char *why)
+{
+	stream_set_phase(q, STREAM_LEFT, why);
+	q->events->on_left(q->w, q);
+}
+
+static void on_delconsumer(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+
+	q->asking_open = false;
+	if (q->phase != STREAM_LEAVING)
+		return;
+	if (reply_kind(r) == REPLY_OK)
+		left(q, reply_int(r, 0) == 1 ? "consumer removed" : "consumer has pending entries");
+	else
+		left(q, reply_error_text(r));
+}
+
+void stream_leave_step(struct queue *q)
+{
+	struct buf key = BUF_INIT;
+	struct args a;
+
+	if (q->asking_open)
+		return;
+	if (!rconn_is_ready(q->cmd) || !q->consumer[0]) {
+		/* The claim runs out by itself, and any worker's pass removes the name. */
+		left(q, "no link");
+		return;
+	}
+	buf_addf(&key, "%s%s", q->keys.claim, q->consumer);
+	args_init(&a);
+	args_str(&a, q->keys.stream);
+	args_str(&a, key.data);
+	args_str(&a, q->keys.names);
+	args_str(&a, q->c->group);
+	args_str(&a, q->consumer);
+	args_str(&a, q->nonce);
+	q->asking_open = true;
+	if (stream_script(q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_delconsumer, q) < 0) {
+		q->asking_open = false;
+		left(q, "no link");
+	}
+	buf_release(&key);
+}

@@ -1,0 +1,178 @@
+/*
+ * stream_read.c - XREADGROUP: when, how many, how long; and what it brings.
+ *
+ * COUNT is the free credit and never anything else; without free credit nothing is sent (COUNT 0
+ * would mean "no limit"). A read reserves its credit until its answer, or the end of its link. The
+ * read blocks only when the stream was empty at the last look: under load it goes out together with
+ * the settlements and returns at once.
+ */
+#include <inttypes.h>
+
+#include "clock.h"
+#include "stream.h"
+
+/* ------------------------------------------------------------------ entries become tasks */
+
+static void add_field(void *arg, struct slice name, struct slice value)
+{
+	task_add_field(arg, name, value);
+}
+
+bool stream_adopt(struct queue *q, struct slice id, uint64_t token,
+		  const struct redisReply *fields, int64_t evidence_ms)
+{
+	char text[BOARD_ID_MAX];
+	struct task *t;
+
+	snprintf(text, sizeof(text), "%.*s", (int)id.len, id.data);
+	t = worker_find_task(q->w, text);
+	if (t) {
+		/* Taken from ourselves: an id in the table is never started again. */
+		t->token = token;
+		t->evidence_ms = evidence_ms;
+		return false;
+	}
+	if (!fields)
+		return false; /* deleted meanwhile; the next renewal finds the ghost */
+	t = worker_free_task(q->w);
+	task_begin(t, slice_str(text), token);
+	if (reply_fields(fields, add_field, t) < 0)
+		log_error("entry %s has an odd number of fields", text);
+	task_parsed(t);
+	t->evidence_ms = evidence_ms;
+	worker_task_event(q->w, t, TASK_ON_FETCH);
+	return true;
+}
+
+bool stream_start_fetched(struct queue *q, int64_t now)
+{
+	bool stale = false;
+
+	for (int i = 0; i < q->w->n_tasks; i++) {
+		struct task *t = &q->w->tasks[i];
+
+		if (t->state != TASK_FETCHED)
+			continue;
+		if (now >= t->evidence_ms)
+			stale = true;
+		else
+			q->events->on_task(q->w, q, t);
+	}
+	return stale;
+}
+
+struct arrivals {
+	struct queue *q;
+	int n_new;
+	int64_t evidence_ms;
+};
+
+static void on_entry(void *arg, struct slice id, const struct redisReply *fields)
+{
+	struct arrivals *in = arg;
+
+	if (stream_adopt(in->q, id, 1, fields, in->evidence_ms))
+		in->n_new++;
+}
+
+/* ------------------------------------------------------------------ the read */
+
+static void read_over(struct queue *q, int n_new)
+{
+	q->reading = READ_NONE;
+	ledger_got(&q->w->ledger, LEDGER_READ, q->read_asked, n_new);
+	q->read_asked = 0;
+}
+
+static void on_read(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	struct arrivals in = {.q = q};
+	int n;
+
+	if (reply_kind(r) != REPLY_OK) {
+		read_over(q, 0);
+		stream_trouble(q, r, "reading");
+		return;
+	}
+	stream_fine(q);
+	in.evidence_ms = lease_evidence(q->read_sent_ms, q->c->lease);
+	n = reply_entries(r, on_entry, &in);
+	if (n < 0)
+		log_error("XREADGROUP answered in a shape that is not understood; entries it may have "
+			  "brought are found by the next renewal");
+	read_over(q, in.n_new);
+	q->maybe_more = n > 0;
+	if (n > 0)
+		q->last_entry_ms = clock_boot_ms();
+	stream_start_fetched(q, clock_boot_ms());
+}
+
+void stream_read(struct queue *q, int64_t now)
+{
+	bool block = !q->maybe_more;
+	int64_t block_ms = 0;
+	struct args a;
+	int n;
+
+	if (q->reading != READ_NONE || q->take_first)
+		return;
+	n = ledger_ask(&q->w->ledger, LEDGER_READ, worker_may_ask(q->w));
+	if (n == 0)
+		return;
+	if (block) {
+		block_ms = now - q->last_entry_ms > STREAM_LONG_IDLE_MS ? STREAM_BLOCK_IDLE_MS
+									: STREAM_BLOCK_MS;
+		/* Evidence counts from when the read was sent: it must outlive the block. */
+		block_ms = min_i64(block_ms, q->c->lease / 4);
+	}
+	args_init(&a);
+	args_str(&a, "XREADGROUP");
+	args_str(&a, "GROUP");
+	args_str(&a, q->c->group);
+	args_str(&a, q->consumer);
+	args_str(&a, "COUNT");
+	args_int(&a, n);
+	if (block) {
+		args_str(&a, "BLOCK");
+		args_int(&a, block_ms);
+	}
+	args_str(&a, "STREAMS");
+	args_str(&a, q->keys.stream);
+	args_str(&a, ">");
+	q->read_asked = n;
+	q->read_sent_ms = now;
+	q->reading = block ? READ_BLOCKED : READ_SENT;
+	if (stream_send(q->fetch, &a, block_ms, on_read, q) < 0)
+		read_over(q, 0);
+}
+
+/* ------------------------------------------------------------------ ending a block */
+
+static void on_unblocked(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+
+	/* Where CLIENT is forbidden the block ends by itself, soon enough. */
+	if (r && reply_kind(r) != REPLY_OK)
+		log_debug("CLIENT UNBLOCK: %s", reply_error_text(r));
+	if (q->reading == READ_UNBLOCKING && reply_int(r, 0) == 0)
+		q->reading = READ_BLOCKED;
+}
+
+void stream_unblock(struct queue *q)
+{
+	struct args a;
+
+	if (q->reading != READ_BLOCKED || rconn_client_id(q->fetch) == 0)
+		return;
+	args_init(&a);
+	args_str(&a, "CLIENT");
+	args_str(&a, "UNBLOCK");
+	args_int(&a, rconn_client_id(q->fetch));
+	/* The read must be on its way before what ends it. */
+	rconn_flush(q->fetch);
+	if (stream_send(q->cmd, &a, 0, on_unblocked, q) == 0)
+		q->reading = READ_UNBLOCKING;
+	rconn_flush(q->cmd);
+}

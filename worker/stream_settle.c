@@ -1,0 +1,267 @@
+/*
+ * stream_settle.c - verdicts go to Redis in batches, and stay on record until it has answered.
+ *
+ * A settlement is fenced by the entry's token, so it may be sent again after a lost link: "gone"
+ * then means that the first one was applied. One that goes out in front of a read on the same link
+ * lets that read use its credit (ledger_leave).
+ */
+#include "clock.h"
+#include "stream.h"
+
+/* ------------------------------------------------------------------ the words of one settlement */
+
+static void add_pair(struct args *a, const char *name, const char *value)
+{
+	args_str(a, name);
+	args_str(a, value);
+}
+
+/* What a dead letter says about its death. */
+static int add_post_mortem(struct args *a, const struct queue *q, const struct task *t)
+{
+	const struct outcome *o = &t->outcome;
+	int before = a->n;
+
+	add_pair(a, "redisq.reason", t->verdict.reason);
+	add_pair(a, "redisq.error", o->error);
+	if (o->exit_code >= 0) {
+		args_str(a, "redisq.exit");
+		args_int(a, o->exit_code);
+	}
+	if (o->signal > 0) {
+		args_str(a, "redisq.signal");
+		args_int(a, o->signal);
+	}
+	args_str(a, "redisq.stderr");
+	args_slice(a, slice_of(o->last_words.data, o->last_words.len));
+	add_pair(a, "redisq.worker", q->consumer);
+	add_pair(a, "redisq.host", q->w->host);
+	return a->n - before;
+}
+
+static const char *follow_word(enum conf_follow f)
+{
+	static const char *const words[] = {"retry", "dead", "hold"};
+
+	return words[f];
+}
+
+static int add_verdict(struct args *a, const struct queue *q, const struct task *t)
+{
+	const struct verdict *v = &t->verdict;
+	int before = a->n;
+
+	switch (v->op) {
+	case VERDICT_DONE:
+	case VERDICT_RELEASE:
+		break;
+	case VERDICT_RETRY:
+		args_int(a, v->delay_ms);
+		args_int(a, v->attempt);
+		args_int(a, v->snoozes);
+		break;
+	case VERDICT_CRASH:
+		args_int(a, v->delay_ms);
+		args_int(a, q->c->retry_delay_max);
+		args_int(a, v->jitter_percent);
+		args_int(a, q->c->max_crashes);
+		args_str(a, follow_word(v->follow));
+		args_str(a, t->outcome.error);
+		add_post_mortem(a, q, t);
+		break;
+	case VERDICT_DEAD:
+	case VERDICT_HOLD:
+		add_post_mortem(a, q, t);
+		break;
+	}
+	return a->n - before;
+}
+
+static const char *op_word(enum verdict_op op)
+{
+	switch (op) {
+	case VERDICT_DONE:
+		return "D";
+	case VERDICT_RETRY:
+		return "R";
+	case VERDICT_CRASH:
+		return "K";
+	case VERDICT_DEAD:
+		return "X";
+	case VERDICT_HOLD:
+		return "H";
+	case VERDICT_RELEASE:
+		break;
+	}
+	return "L";
+}
+
+/* The number of a task's own arguments comes before them: built apart, then joined. */
+static void add_task(struct args *a, const struct queue *q, const struct task *t)
+{
+	struct args own;
+
+	args_init(&own);
+	add_verdict(&own, q, t);
+	args_str(a, op_word(t->verdict.op));
+	args_str(a, t->id);
+	args_int(a, (int64_t)t->token);
+	args_int(a, own.n);
+	args_release(&own);
+	add_verdict(a, q, t);
+}
+
+/* ------------------------------------------------------------------ answers */
+
+static void gone(struct queue *q, struct task *t, enum task_event ev)
+{
+	list_remove(&t->link);
+	worker_task_event(q->w, t, ev);
+	q->events->on_gone(q->w, q, t);
+}
+
+void stream_lose(struct queue *q, struct task *t)
+{
+	bool has_handler = t->state == TASK_RUNNING;
+
+	if (t->lost)
+		return;
+	t->lost = true;
+	q->events->on_lost(q->w, q, t);
+	if (!has_handler)
+		gone(q, t, TASK_ON_DISOWN);
+}
+
+static void answered(struct queue *q, struct task *t, int64_t answer)
+{
+	switch (answer) {
+	case 1:
+		break;
+	case 0:
+		if (!t->resent) {
+			log_warning("task %s: its entry was acknowledged by somebody else", t->label);
+			stream_lose(q, t);
+			return;
+		}
+		break; /* applied the first time */
+	case 2:
+		log_warning("task %s: its entry was deleted by somebody while it ran", t->label);
+		break;
+	default:
+		stream_lose(q, t);
+		return;
+	}
+	gone(q, t, TASK_ON_SETTLE);
+}
+
+static void back_to_send(struct queue *q, struct task *t, bool resent)
+{
+	list_remove(&t->link);
+	t->sent = false;
+	t->resent |= resent;
+	ledger_return(&q->w->ledger, &t->place);
+	list_append(&q->to_settle, &t->link);
+}
+
+/* One command's worth of settlements. Owned by its reply. */
+struct settle_batch {
+	struct queue *q; /* borrowed */
+	int n;
+	struct task *tasks[]; /* borrowed */
+};
+
+static void on_settled(void *arg, const struct redisReply *r)
+{
+	struct settle_batch *batch = arg;
+	struct queue *q = batch->q;
+	int n = batch->n;
+	bool ok = reply_kind(r) == REPLY_OK && reply_len(r) == (size_t)n;
+
+	for (int i = 0; i < n; i++) {
+		struct task *t = batch->tasks[i];
+
+		if (!ok)
+			back_to_send(q, t, true);
+		else
+			answered(q, t, reply_int(reply_at(r, (size_t)i), -1));
+	}
+	if (ok)
+		stream_fine(q);
+	else
+		stream_trouble(q, r, "settling");
+	/* One task's bad body must not hold up its neighbours for ever. */
+	q->split = !ok && reply_kind(r) == REPLY_BAD && n > 1;
+	free(batch);
+}
+
+/* ------------------------------------------------------------------ sending */
+
+static struct settle_batch *collect(struct queue *q, int64_t now, bool *stale)
+{
+	struct settle_batch *b = NULL;
+	int max = q->split ? 1 : STREAM_SETTLE_BATCH;
+	struct list *it, *tmp;
+
+	list_each_safe(it, tmp, &q->to_settle)
+	{
+		struct task *t = list_entry(it, struct task, link);
+
+		if (now >= t->evidence_ms) {
+			*stale = true;
+			continue;
+		}
+		if (!b) {
+			b = xcalloc(1, sizeof(*b) + (size_t)max * sizeof(b->tasks[0]));
+			b->q = q;
+		}
+		list_remove(&t->link);
+		b->tasks[b->n++] = t;
+		if (b->n == max)
+			break;
+	}
+	return b;
+}
+
+static void send_batch(struct queue *q, struct settle_batch *b)
+{
+	struct rconn *link = stream_link(q);
+	struct args a;
+
+	args_init(&a);
+	args_str(&a, q->keys.stream);
+	args_str(&a, q->keys.delayed);
+	args_str(&a, q->keys.bodies);
+	args_str(&a, q->keys.dead);
+	args_str(&a, q->keys.held);
+	args_str(&a, q->keys.counters);
+	args_str(&a, q->keys.ckpt);
+	args_str(&a, q->keys.crash);
+	args_str(&a, q->c->group);
+	args_str(&a, q->consumer);
+	args_int(&a, q->c->on_done == CONF_DONE_ACK);
+	args_int(&a, q->c->dead_max);
+	args_int(&a, b->n);
+	for (int i = 0; i < b->n; i++) {
+		struct task *t = b->tasks[i];
+
+		add_task(&a, q, t);
+		t->sent = true;
+		if (link == q->fetch)
+			ledger_leave(&q->w->ledger, &t->place);
+		/* A retry of ours is due then; others find it at their next look. */
+		if (t->verdict.op == VERDICT_RETRY || t->verdict.op == VERDICT_CRASH)
+			stream_due_in(q, t->verdict.delay_ms);
+	}
+	if (stream_script(link, SCRIPT_SETTLE, 8, &a, on_settled, b) < 0)
+		on_settled(b, NULL);
+}
+
+bool stream_settle_flush(struct queue *q, int64_t now)
+{
+	struct settle_batch *b;
+	bool stale = false;
+
+	while (stream_can_send(q, now) && (b = collect(q, now, &stale)))
+		send_batch(q, b);
+	return stale;
+}

@@ -1,0 +1,227 @@
+/*
+ * stream_take.c - entries that somebody let go of: released ones at once, stale ones by the rules
+ * of lease.h; one loop per worker, a page at a time, never more than there is credit for. And the
+ * names of consumers that are gone and have nothing pending.
+ */
+#include "clock.h"
+#include "stream.h"
+
+/* ------------------------------------------------------------------ take */
+
+static void on_taken(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	const struct redisReply *list = reply_at(r, 1);
+	int64_t evidence = lease_evidence(q->take_sent_ms, q->c->lease);
+	int n_new = 0;
+
+	for (size_t i = 0; reply_kind(r) == REPLY_OK && i < reply_len(list); i++) {
+		const struct redisReply *e = reply_at(list, i);
+		uint64_t token = (uint64_t)reply_int(reply_at(e, 1), 0);
+
+		if (stream_adopt(q, reply_slice(reply_at(e, 0)), token, reply_at(e, 2), evidence))
+			n_new++;
+	}
+	ledger_got(&q->w->ledger, LEDGER_CLAIM, q->take_asked, n_new);
+	q->take_asked = 0;
+	q->take_first = false;
+	if (reply_kind(r) != REPLY_OK) {
+		stream_trouble(q, r, "taking over entries");
+		return;
+	}
+	if (reply_int(reply_at(r, 0), 0) == 0) {
+		if (q->phase == STREAM_OPEN)
+			q->name_until_ms = 0; /* no claim in Redis: the renewal finds out why */
+		return;
+	}
+	if (n_new > 0) {
+		log_info("took over %d tasks", n_new);
+		q->scan_now = true; /* where there was one there may be more */
+	}
+	stream_start_fetched(q, clock_boot_ms());
+}
+
+void stream_take(struct queue *q, const struct candidate *list, int n, int64_t now)
+{
+	struct buf keys = BUF_INIT;
+	struct args a;
+	size_t at = 0;
+
+	if (n == 0)
+		return;
+	args_init(&a);
+	args_str(&a, q->keys.stream);
+	args_str(&a, q->keys.crash);
+	args_str(&a, q->keys.names);
+	buf_addf(&keys, "%s%s", q->keys.claim, q->consumer);
+	buf_addc(&keys, '\0');
+	for (int i = 0; i < n; i++) {
+		buf_addf(&keys, "%s%s", q->keys.claim, list[i].owner);
+		buf_addc(&keys, '\0');
+	}
+	for (int i = 0; i < n + 1; i++) {
+		args_str(&a, keys.data + at);
+		at += strlen(keys.data + at) + 1;
+	}
+	args_str(&a, q->c->group);
+	args_str(&a, q->consumer);
+	args_str(&a, q->nonce);
+	args_int(&a, q->c->lease);
+	args_int(&a, stale_allowed(&q->stale, now, q->c->lease));
+	args_int(&a, q->c->foreign_idle);
+	args_int(&a, n);
+	for (int i = 0; i < n; i++) {
+		args_str(&a, list[i].id);
+		args_str(&a, list[i].owner);
+		args_int(&a, (int64_t)list[i].token);
+	}
+	q->take_asked = n;
+	q->take_sent_ms = now;
+	if (stream_script(stream_link(q), SCRIPT_TAKE, 4 + n, &a, on_taken, q) < 0)
+		on_taken(q, NULL);
+	buf_release(&keys);
+}
+
+/* ------------------------------------------------------------------ the names of the dead */
+
+static void on_name_removed(void *arg ATTR_UNUSED, const struct redisReply *r)
+{
+	if (reply_kind(r) == REPLY_OK && reply_int(r, 0) == 1)
+		log_debug("removed a consumer that is gone and had nothing pending");
+}
+
+static void on_names(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+
+	if (reply_kind(r) != REPLY_OK || q->phase != STREAM_OPEN)
+		return;
+	for (size_t i = 0; i < reply_len(r); i++) {
+		struct slice name = reply_slice(reply_at(r, i));
+		struct buf key = BUF_INIT;
+		struct args a;
+
+		if (slice_eq_str(name, q->consumer))
+			continue;
+		buf_addf(&key, "%s%.*s", q->keys.claim, (int)name.len, name.data);
+		args_init(&a);
+		args_str(&a, q->keys.stream);
+		args_str(&a, key.data);
+		args_str(&a, q->keys.names);
+		args_str(&a, q->c->group);
+		args_slice(&a, name);
+		args_str(&a, ""); /* only a name that nobody claims */
+		if (stream_script(q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_name_removed, NULL) < 0)
+			i = reply_len(r); /* the link is down: next time */
+		buf_release(&key);
+	}
+}
+
+static void clean_names(struct queue *q, int64_t now)
+{
+	struct args a;
+
+	if (now < q->names_at_ms)
+		return;
+	q->names_at_ms = now + max_i64(q->c->lease, STREAM_NAMES_EVERY_MS);
+	args_init(&a);
+	args_str(&a, "HKEYS");
+	args_str(&a, q->keys.names);
+	if (stream_send(q->cmd, &a, 0, on_names, q) < 0)
+		q->names_at_ms = 0;
+}
+
+/* ------------------------------------------------------------------ scan */
+
+static void pass_over(struct queue *q, int64_t now)
+{
+	snprintf(q->scan_from, sizeof(q->scan_from), "-");
+	q->scan_at_ms = now + lease_scan_every(q->c->lease);
+}
+
+static void on_scanned(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	struct candidate list[STREAM_SCAN_PAGE];
+	struct slice last = reply_slice(reply_at(r, 1));
+	const struct redisReply *rows = reply_at(r, 2);
+	int64_t now = clock_boot_ms();
+	bool stale_ok;
+	bool waiting = false;
+	int n = 0;
+	int max;
+
+	q->scanning = false;
+	if (reply_kind(r) != REPLY_OK) {
+		pass_over(q, now);
+		stream_trouble(q, r, "looking for stale entries");
+		return;
+	}
+	stale_redis_time(&q->stale, reply_int(reply_at(r, 0), 0), now, q->c->lease);
+	stale_ok = stale_allowed(&q->stale, now, q->c->lease);
+	max = (int)min_i64(min_i64(q->c->read_count, STREAM_SCAN_PAGE), worker_may_ask(q->w));
+	if (q->take_asked || !stream_can_send(q, now))
+		max = 0;
+	for (size_t i = 0; i + 3 < reply_len(rows); i += 4) {
+		struct slice id = reply_slice(reply_at(rows, i));
+		struct slice owner = reply_slice(reply_at(rows, i + 1));
+		struct candidate *c = &list[n < max ? n : 0];
+
+		/* The script judges in the end; here only what cannot succeed is left out. */
+		if (owner.len >= sizeof(c->owner) ||
+		    (!stale_ok && !lease_is_released(reply_int(reply_at(rows, i + 2), 0))))
+			continue;
+		waiting = true;
+		if (n == max)
+			break;
+		snprintf(c->id, sizeof(c->id), "%.*s", (int)id.len, id.data);
+		snprintf(c->owner, sizeof(c->owner), "%.*s", (int)owner.len, owner.data);
+		c->token = (uint64_t)reply_int(reply_at(rows, i + 3), 0);
+		n++;
+	}
+	if (n > 0) {
+		ledger_ask(&q->w->ledger, LEDGER_CLAIM, n);
+		pass_over(q, now);
+		stream_take(q, list, n, now);
+		return;
+	}
+	if (waiting) {
+		/* No credit: a read has reserved it, or all is busy. What was let go of comes before
+		 * what is new: end the read, and spend the next credit here. */
+		pass_over(q, now);
+		q->take_first = true;
+		stream_unblock(q);
+		return;
+	}
+	if (last.len == 0) {
+		q->take_first = false;
+		pass_over(q, now);
+		return;
+	}
+	snprintf(q->scan_from, sizeof(q->scan_from), "%.*s", (int)last.len, last.data);
+	q->scan_now = true; /* the next page */
+}
+
+void stream_scan(struct queue *q, int64_t now)
+{
+	struct args a;
+
+	bool again = q->take_first && q->reading == READ_NONE && worker_may_ask(q->w) > 0;
+
+	if (q->scanning || q->take_asked || (!q->scan_now && !again && now < q->scan_at_ms))
+		return;
+	clean_names(q, now);
+	q->scan_now = false;
+	args_init(&a);
+	args_str(&a, q->keys.stream);
+	args_str(&a, q->keys.names);
+	args_str(&a, q->c->group);
+	args_str(&a, q->consumer);
+	args_str(&a, q->scan_from);
+	args_int(&a, STREAM_SCAN_PAGE);
+	args_int(&a, q->c->lease);
+	args_int(&a, q->c->foreign_idle);
+	q->scanning = true;
+	if (stream_script(stream_link(q), SCRIPT_SCAN, 2, &a, on_scanned, q) < 0)
+		on_scanned(q, NULL);
+}

@@ -1,0 +1,548 @@
+/*
+ * worker.c - see worker.h: the table of tasks, the phases, the loop.
+ */
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "verdict.h"
+#include "worker.h"
+
+#define FIRST_TASK_S 10.0
+/* From the end of the limit and the grace to leaving whatever the state. */
+#define GIVE_UP_MS 700
+
+/* ------------------------------------------------------------------ the table */
+
+int worker_may_ask(const struct worker *w)
+{
+	int limit;
+
+	if (w->phase != WORKER_RUNNING || w->quiet)
+		return 0;
+	limit = breaker_limit(&w->breaker, w->ledger.credit) - ledger_in_use(&w->ledger);
+	if (limit < 0)
+		limit = 0;
+	return limit < ledger_free(&w->ledger) ? limit : ledger_free(&w->ledger);
+}
+
+struct task *worker_free_task(struct worker *w)
+{
+	for (int i = 0; i < w->n_tasks; i++)
+		if (w->tasks[i].state == TASK_GONE)
+			return &w->tasks[i];
+	INVARIANT(!"a free row in the table of tasks");
+	return NULL;
+}
+
+struct task *worker_find_task(struct worker *w, const char *id)
+{
+	for (int i = 0; i < w->n_tasks; i++)
+		if (w->tasks[i].state != TASK_GONE && strcmp(w->tasks[i].id, id) == 0)
+			return &w->tasks[i];
+	return NULL;
+}
+
+void worker_task_event(struct worker *w, struct task *t, enum task_event ev)
+{
+	enum task_state from = t->state;
+
+	if (!task_event(t, ev)) {
+		log_error("task %s: %s while it is %s cannot happen", t->id, task_event_word(ev),
+			  task_state_word(from));
+		INVARIANT(!"a step that the table of task states knows");
+	}
+	if (log_enabled(LOG_DEBUG)) {
+		char what[BOARD_ID_MAX + 8];
+
+		snprintf(what, sizeof(what), "task %s", t->id);
+		log_state(what, task_state_word(from), task_state_word(t->state),
+			  task_event_word(ev));
+	}
+	atomic_store(&w->board->running, w->ledger.held + w->ledger.returned);
+}
+
+static void publish_counts(struct worker *w)
+{
+	atomic_store(&w->board->running, w->ledger.held + w->ledger.returned);
+	atomic_store(&w->board->log_dropped, frames_dropped(w->frames));
+}
+
+/* ------------------------------------------------------------------ words to the supervisor */
+
+static void say_freed(struct worker *w)
+{
+	int n = ledger_shrink(&w->ledger);
+
+	if (n > 0 && w->chan)
+		chan_say(w->chan, "freed %d", n);
+}
+
+static void say_released(struct worker *w)
+{
+	if (w->n_released > 0 && w->chan)
+		chan_say(w->chan, "released %d", w->n_released);
+	w->n_released = 0;
+}
+
+/* ------------------------------------------------------------------ leaving */
+
+static void over(struct worker *w)
+{
+	w->phase = WORKER_OVER;
+	ev_break(w->loop, EVBREAK_ALL);
+}
+
+/* The next step of a drain, as soon as it can be made. */
+static void drain_on(struct worker *w)
+{
+	if (w->phase != WORKER_DRAINING)
+		return;
+	say_freed(w);
+	if (!ledger_is_idle(&w->ledger))
+		return;
+	say_released(w);
+	w->phase = WORKER_LEAVING;
+	w->qops->leave(w->queue);
+}
+
+static void cancel_all(struct worker *w, int64_t grace_ms)
+{
+	int n = 0;
+
+	for (int i = 0; i < w->n_tasks; i++) {
+		struct task *t = &w->tasks[i];
+
+		if (t->state == TASK_FETCHED) {
+			outcome_init(&t->outcome);
+			worker_finished(w, t);
+		} else if (t->state == TASK_RUNNING) {
+			n++;
+			w->hops->cancel(w->handler, t, CANCEL_STOP, grace_ms);
+		}
+	}
+	if (n > 0) {
+		w->forced = true;
+		log_warning("%d tasks still run: stopping them, they are given back", n);
+	}
+}
+
+static void on_limit(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct worker *w = t->data;
+
+	cancel_all(w, w->qc->kill_grace);
+}
+
+static void on_give_up(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct worker *w = t->data;
+
+	log_warning("leaving with %d tasks unsettled: they stay pending and run again",
+		    w->ledger.held + w->ledger.returned + w->ledger.leaving);
+	w->forced = true;
+	over(w);
+}
+
+static void arm(struct worker *w, ev_timer *t, int64_t ms)
+{
+	ev_timer_stop(w->loop, t);
+	ev_timer_set(t, (double)ms / 1000.0, 0.0);
+	ev_timer_start(w->loop, t);
+}
+
+static void begin_drain(struct worker *w)
+{
+	if (w->phase != WORKER_RUNNING)
+		return;
+	w->phase = WORKER_DRAINING;
+	ledger_drain(&w->ledger);
+	ev_timer_stop(w->loop, &w->probe);
+	ev_timer_stop(w->loop, &w->first_task);
+	w->qops->hold(w->queue);
+	drain_on(w);
+}
+
+/* True when `ms` from now is earlier than what the timer is set to. */
+static bool earlier(struct worker *w, ev_timer *t, int64_t ms)
+{
+	return !ev_is_active(t) || (double)ms / 1000.0 < ev_timer_remaining(w->loop, t);
+}
+
+void worker_drain(struct worker *w, int64_t limit_ms, const char *why)
+{
+	if (w->phase == WORKER_OVER)
+		return;
+	if (w->phase == WORKER_RUNNING)
+		log_info("draining (%s): %d tasks run", why, w->ledger.held);
+	if (limit_ms >= 0) {
+		int64_t last = limit_ms + w->qc->kill_grace + GIVE_UP_MS;
+
+		if (earlier(w, &w->limit, limit_ms) && earlier(w, &w->give_up, last)) {
+			arm(w, &w->limit, limit_ms);
+			arm(w, &w->give_up, last);
+		}
+	}
+	begin_drain(w);
+}
+
+void worker_stop_fast(struct worker *w, const char *why)
+{
+	/* Politeness has its limits when somebody asks twice. */
+	int64_t grace = min_i64(w->qc->kill_grace, 1000);
+
+	if (w->phase == WORKER_OVER)
+		return;
+	log_info("stopping (%s): %d tasks run", why, w->ledger.held);
+	ev_timer_stop(w->loop, &w->limit);
+	arm(w, &w->give_up, grace + GIVE_UP_MS);
+	begin_drain(w);
+	cancel_all(w, grace);
+	drain_on(w);
+}
+
+void worker_grant(struct worker *w, int n)
+{
+	int rest = ledger_grant(&w->ledger, n);
+
+	if (rest > 0 && w->chan)
+		chan_say(w->chan, "freed %d", rest);
+}
+
+void worker_set_quiet(struct worker *w, bool quiet)
+{
+	if (w->quiet == quiet)
+		return;
+	w->quiet = quiet;
+	log_info(quiet ? "quiet: fetching nothing new" : "fetching again");
+	if (quiet)
+		w->qops->hold(w->queue);
+}
+
+/* ------------------------------------------------------------------ breaker */
+
+static void arm_probe(struct worker *w)
+{
+	arm(w, &w->probe, max_i64(w->breaker.probe_at_ms - clock_mono_ms(), 1));
+}
+
+static void open_breaker(struct worker *w, const char *why)
+{
+	bool first = breaker_broken(&w->breaker, clock_mono_ms());
+
+	if (first) {
+		log_error("the handler is broken: %s; fetching nothing, next try in %" PRId64 "s", why,
+			  (w->qc->breaker_delay + 999) / 1000);
+		if (w->chan)
+			chan_say(w->chan, "breaker open %s", why);
+		w->qops->hold(w->queue);
+	}
+	if (w->phase == WORKER_RUNNING)
+		arm_probe(w);
+}
+
+static void close_breaker(struct worker *w)
+{
+	if (!breaker_worked(&w->breaker))
+		return;
+	log_info("the handler works again: fetching");
+	if (w->chan)
+		chan_say(w->chan, "breaker closed");
+}
+
+static void on_probe(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct worker *w = t->data;
+	struct err e;
+
+	if (w->hops->check(w->handler, &e) < 0) {
+		/* Still plainly missing: no task needs to be touched to find out. */
+		breaker_broken(&w->breaker, clock_mono_ms());
+		arm_probe(w);
+		return;
+	}
+	if (breaker_tick(&w->breaker, clock_mono_ms()))
+		w->qops->scan(w->queue); /* what was given back comes first */
+	else if (w->breaker.state == BREAKER_OPEN)
+		arm_probe(w);
+}
+
+/* ------------------------------------------------------------------ the queue's events */
+
+static void on_ready(struct worker *w, struct queue *q ATTR_UNUSED, const char *consumer)
+{
+	log_info("consumer %s is ready: queue %s, concurrency %d", consumer, w->qc->name,
+		 w->qc->concurrency);
+	if (!w->ready && w->chan)
+		chan_say(w->chan, "ready %s", consumer);
+	w->ready = true;
+}
+
+static void on_wait(struct worker *w, struct queue *q ATTR_UNUSED, const char *why)
+{
+	if (why && !w->ready && w->chan)
+		chan_say(w->chan, "redis-wait %s", why);
+	/* Nothing of it can be given back while there is no link: no reason to stay. */
+	if (why && w->phase == WORKER_DRAINING && ledger_is_idle(&w->ledger))
+		drain_on(w);
+}
+
+static void on_refused(struct worker *w, struct queue *q ATTR_UNUSED, const char *why)
+{
+	log_error("queue %s is refused: %s", w->qc->name, why);
+	if (w->chan) {
+		chan_say(w->chan, "refused %s", why);
+		chan_flush(w->chan, 1000);
+	}
+	w->refused = true;
+	over(w);
+}
+
+static void on_task(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
+{
+	ev_timer_stop(w->loop, &w->first_task);
+	worker_task_event(w, t, TASK_ON_START);
+	t->started_ms = clock_boot_ms();
+	if (task_size(t) > (size_t)w->qc->payload_max || t->n_fields > 3000) {
+		t->outcome.kind = OUTCOME_OVERSIZED;
+		snprintf(t->outcome.error, sizeof(t->outcome.error),
+			 "%zu bytes in %zu fields, payload_max is %" PRId64, task_size(t),
+			 t->n_fields, w->qc->payload_max);
+		worker_finished(w, t);
+		return;
+	}
+	INVARIANT(w->n_free_rows > 0);
+	t->row = w->free_rows[--w->n_free_rows];
+	board_set_task(w->board, (uint32_t)t->row, t->id, t->token, t->attempt, t->started_ms, 0);
+	w->hops->start(w->handler, t);
+}
+
+static void on_lost(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
+{
+	atomic_fetch_add(&w->board->lost_leases, 1);
+	log_warning("task %s is another's now: its lease was lost, its result will not count",
+		    t->label);
+	if (t->state == TASK_RUNNING && w->qc->on_lost_lease == CONF_LOST_CANCEL)
+		w->hops->cancel(w->handler, t, CANCEL_LOST, w->qc->kill_grace);
+}
+
+static void on_gone(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
+{
+	ledger_gone(&w->ledger, t->place);
+	publish_counts(w);
+	drain_on(w);
+}
+
+static void on_left(struct worker *w, struct queue *q ATTR_UNUSED)
+{
+	over(w);
+}
+
+const struct queue_events worker_queue_events = {
+	.on_ready = on_ready,
+	.on_wait = on_wait,
+	.on_refused = on_refused,
+	.on_task = on_task,
+	.on_lost = on_lost,
+	.on_gone = on_gone,
+	.on_left = on_left,
+};
+
+/* ------------------------------------------------------------------ the handler's events */
+
+void worker_set_pgid(struct worker *w, struct task *t, pid_t pgid)
+{
+	board_set_task(w->board, (uint32_t)t->row, t->id, t->token, t->attempt, t->started_ms,
+		       pgid);
+}
+
+static void free_row(struct worker *w, struct task *t)
+{
+	if (t->row < 0)
+		return;
+	board_clear_task(w->board, (uint32_t)t->row);
+	w->free_rows[w->n_free_rows++] = t->row;
+	t->row = -1;
+}
+
+static void count_outcome(struct worker *w, const struct outcome *o)
+{
+	switch (o->kind) {
+	case OUTCOME_DONE:
+		atomic_fetch_add(&w->board->done, 1);
+		w->n_done++;
+		break;
+	case OUTCOME_FAILED:
+	case OUTCOME_REJECTED:
+	case OUTCOME_CRASHED:
+	case OUTCOME_TIMED_OUT:
+	case OUTCOME_OVERSIZED:
+		atomic_fetch_add(&w->board->failed, 1);
+		break;
+	case OUTCOME_SNOOZED:
+	case OUTCOME_BROKEN:
+	case OUTCOME_STOPPED:
+		break;
+	}
+}
+
+static void log_outcome(struct worker *w, const struct task *t)
+{
+	const struct verdict *v = &t->verdict;
+
+	switch (v->op) {
+	case VERDICT_DONE:
+		log_debug("task %s: done", t->label);
+		break;
+	case VERDICT_RETRY:
+		log_info("task %s: attempt %d of %d: %s; again in %" PRId64 " ms", t->label, t->attempt,
+			 w->qc->max_attempts, t->outcome.error, v->delay_ms);
+		break;
+	case VERDICT_CRASH:
+		log_warning("task %s: the handler crashed: %s", t->label, t->outcome.error);
+		break;
+	case VERDICT_DEAD:
+	case VERDICT_HOLD:
+		log_warning("task %s: attempt %d of %d: %s; %s (%s)", t->label, t->attempt,
+			    w->qc->max_attempts, t->outcome.error,
+			    v->op == VERDICT_DEAD ? "dead letter" : "held", v->reason);
+		break;
+	case VERDICT_RELEASE:
+		log_info("task %s: given back: %s", t->label,
+			 t->outcome.error[0] ? t->outcome.error : "not started");
+		w->n_released++;
+		break;
+	}
+}
+
+void worker_finished(struct worker *w, struct task *t)
+{
+	struct outcome *o = &t->outcome;
+
+	free_row(w, t);
+	if (o->kind == OUTCOME_BROKEN)
+		open_breaker(w, o->error);
+	else if (o->kind != OUTCOME_STOPPED && o->kind != OUTCOME_OVERSIZED)
+		close_breaker(w);
+	if (t->lost) {
+		log_info("task %s: the late result (%s) is refused", t->label,
+			 o->error[0] ? o->error : "done");
+		worker_task_event(w, t, TASK_ON_DISOWN);
+		on_gone(w, w->queue, t);
+		return;
+	}
+	count_outcome(w, o);
+	t->verdict = verdict_of(t, o, w->qc, &w->rng);
+	log_outcome(w, t);
+	worker_task_event(w, t, TASK_ON_FINISH);
+	w->qops->settle(w->queue, t);
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+/* Once per turn, before the loop sleeps: proof of life, and the queue's turn. */
+static void on_turn(struct ev_loop *loop ATTR_UNUSED, ev_prepare *p, int revents ATTR_UNUSED)
+{
+	struct worker *w = p->data;
+
+	atomic_store_explicit(&w->board->heartbeat_ms, clock_boot_ms(), memory_order_relaxed);
+	if (w->phase == WORKER_OVER)
+		return;
+	w->qops->turn(w->queue);
+	drain_on(w);
+	say_released(w);
+	publish_counts(w);
+}
+
+static void on_heartbeat(struct ev_loop *loop ATTR_UNUSED, ev_timer *t ATTR_UNUSED,
+			 int revents ATTR_UNUSED)
+{
+	/* Being woken is all: on_turn() does the rest. */
+}
+
+static void on_first_task(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct worker *w = t->data;
+
+	w->qops->describe(w->queue);
+}
+
+static void init_timer(struct worker *w, ev_timer *t,
+		       void (*fn)(struct ev_loop *, ev_timer *, int))
+{
+	ev_init(t, fn);
+	t->data = w;
+}
+
+void worker_init(struct worker *w, const struct conf *conf, const struct conf_queue *qc, int slot,
+		 int chan_fd, struct board *board, struct frames *frames)
+{
+	int64_t beat = conf_heartbeat_ms(conf, qc);
+
+	w->conf = conf;
+	w->qc = qc;
+	w->slot = slot;
+	w->board = board;
+	w->frames = frames;
+	w->phase = WORKER_RUNNING;
+	if (gethostname(w->host, sizeof(w->host)) < 0)
+		snprintf(w->host, sizeof(w->host), "localhost");
+	w->host[sizeof(w->host) - 1] = '\0';
+	rng_seed(&w->rng, (uint64_t)getpid() << 32 ^ (uint64_t)clock_wall_ms());
+	ledger_init(&w->ledger, qc->concurrency);
+	breaker_init(&w->breaker, qc->breaker_delay);
+	w->n_tasks = 2 * qc->concurrency;
+	w->tasks = xcalloc((size_t)w->n_tasks, sizeof(*w->tasks));
+	for (int i = 0; i < w->n_tasks; i++)
+		task_init(&w->tasks[i]);
+	w->free_rows = xcalloc((size_t)qc->concurrency, sizeof(*w->free_rows));
+	for (int i = qc->concurrency; i-- > 0;)
+		w->free_rows[w->n_free_rows++] = i;
+
+	init_timer(w, &w->limit, on_limit);
+	init_timer(w, &w->give_up, on_give_up);
+	init_timer(w, &w->probe, on_probe);
+	init_timer(w, &w->heartbeat, on_heartbeat);
+	init_timer(w, &w->first_task, on_first_task);
+	if (beat > 0) {
+		ev_timer_set(&w->heartbeat, (double)beat / 3000.0, (double)beat / 3000.0);
+		ev_timer_start(w->loop, &w->heartbeat);
+	}
+	if (slot == 0) {
+		ev_timer_set(&w->first_task, FIRST_TASK_S, 0.0);
+		ev_timer_start(w->loop, &w->first_task);
+	}
+	ev_prepare_init(&w->turn, on_turn);
+	w->turn.data = w;
+	ev_prepare_start(w->loop, &w->turn);
+	orders_open(w, chan_fd);
+}
+
+int worker_run(struct worker *w)
+{
+	struct err e;
+
+	w->qops = &queue_stream_ops;
+	w->hops = &handler_exec_ops;
+	w->handler = w->hops->open(w);
+	w->queue = w->qops->open(w);
+	if (w->hops->check(w->handler, &e) < 0)
+		open_breaker(w, e.text);
+	ev_run(w->loop, 0);
+	if (w->refused)
+		return EXIT_CONFIG;
+	return w->forced ? EXIT_FORCED : EXIT_OK;
+}
+
+void worker_release(struct worker *w)
+{
+	/* A hard end with handlers still alive: PDEATHSIG takes them; their tasks stay pending. */
+	w->qops->free(w->queue);
+	w->hops->free(w->handler);
+	orders_close(w);
+	for (int i = 0; i < w->n_tasks; i++)
+		task_release(&w->tasks[i]);
+	free(w->tasks);
+	free(w->free_rows);
+}

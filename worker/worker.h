@@ -1,0 +1,107 @@
+/*
+ * worker.h - the worker: one event loop, one credit ledger, a table of tasks, a queue to fetch from
+ * and settle with, a handler to run tasks.
+ *
+ * One task's way: the queue's read brings it (worker_add_task) -> on_task starts the handler ->
+ * worker_finished() asks verdict.h -> the queue settles it -> on_gone frees the slot. The ledger
+ * bounds all of it; the queue's turn, once per turn of the loop, drives it on.
+ *
+ * Phases: running -> draining (nothing new; what runs is finished, at the limit stopped and given
+ * back) -> leaving (the consumer is removed) -> over (the loop ends).
+ */
+#ifndef REDISQ_WORKER_H
+#define REDISQ_WORKER_H
+
+#include <ev.h>
+
+#include "backoff.h"
+#include "breaker.h"
+#include "chan.h"
+#include "conf.h"
+#include "frames.h"
+#include "handler.h"
+#include "ledger.h"
+#include "queue.h"
+#include "scoreboard.h"
+#include "sig.h"
+
+enum worker_phase { WORKER_RUNNING, WORKER_DRAINING, WORKER_LEAVING, WORKER_OVER };
+
+struct worker {
+	struct ev_loop *loop;	      /* borrowed; set before worker_init() */
+	const struct conf *conf;      /* borrowed */
+	const struct conf_queue *qc;  /* borrowed, of `conf` */
+	const char *where_from;	      /* borrowed: where the url came from, for people; NULL = unknown */
+	int slot;		      /* of the supervisor; 0 when alone */
+	enum worker_phase phase;
+	bool quiet;
+	bool ready;
+	bool alone;   /* no supervisor ever was */
+	bool refused; /* the queue cannot be served: exit 78 */
+	char host[64];
+
+	struct ledger ledger;
+	struct breaker breaker;
+	struct rng rng;
+	struct task *tasks; /* owned; 2 x concurrency, see ledger.h */
+	int n_tasks;
+	int *free_rows; /* owned: stack of scoreboard rows */
+	int n_free_rows;
+
+	const struct queue_ops *qops;
+	struct queue *queue; /* owned */
+	const struct handler_ops *hops;
+	struct handler *handler; /* owned */
+
+	struct chan *chan;   /* owned; NULL when alone, or when the supervisor is gone */
+	struct board *board;   /* borrowed */
+	struct frames *frames; /* borrowed: the way to the logs */
+	struct sig_watch sig;
+
+	ev_prepare turn;
+	ev_timer heartbeat;
+	ev_timer limit;	  /* drain: stop what still runs */
+	ev_timer give_up; /* drain: leave whatever the state */
+	ev_timer probe;	  /* breaker */
+	ev_timer first_task; /* says what it waits for */
+	bool forced;	  /* a handler was signalled at a limit */
+	int n_released;	  /* given back since the others were told */
+	int64_t n_done;
+};
+
+/* `chan_fd` is -1 when alone, else taken over. The rest is borrowed. */
+void worker_init(struct worker *w, const struct conf *conf, const struct conf_queue *qc, int slot,
+		 int chan_fd, struct board *board, struct frames *frames);
+/* Runs until the worker has left; the exit code. */
+int worker_run(struct worker *w);
+void worker_release(struct worker *w);
+
+/* ---- words of the supervisor, or signals when alone (orders.c) */
+void worker_grant(struct worker *w, int n);
+/* `limit_ms` < 0: no limit. A second drain only ever shortens the first. */
+void worker_drain(struct worker *w, int64_t limit_ms, const char *why);
+/* Stops the handlers now and gives their tasks back. */
+void worker_stop_fast(struct worker *w, const char *why);
+void worker_set_quiet(struct worker *w, bool quiet);
+/* First thing in main(), before any thread. */
+void orders_block_signals(void);
+void orders_open(struct worker *w, int chan_fd);
+void orders_close(struct worker *w);
+
+/* ---- for the queue */
+/* How many tasks may be asked for now: the ledger, the breaker and the phase agree on it. */
+int worker_may_ask(const struct worker *w);
+/* A free row of the table; never NULL while the ledger holds. */
+struct task *worker_free_task(struct worker *w);
+/* The task with this entry id that is not gone, or NULL. */
+struct task *worker_find_task(struct worker *w, const char *id);
+/* Moves a task on; a step its table does not know is a bug. */
+void worker_task_event(struct worker *w, struct task *t, enum task_event ev);
+
+/* ---- for the handler */
+/* The run of `t` has ended; t->outcome says how. */
+void worker_finished(struct worker *w, struct task *t);
+/* The handler's process group, for the scoreboard; 0 = none any more. */
+void worker_set_pgid(struct worker *w, struct task *t, pid_t pgid);
+
+#endif
