@@ -52,8 +52,13 @@ COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish c
 	conf_read conf_row conf_snapshot conf_value conf_words cpus err keys line log paths \
 	percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet rconn_plain \
 	rconn_resp redis_url scoreboard script sig spawn spawn_sweep suggest
-SUPERVISOR := control logfile logformat logsink main outlet
-WORKER := main
+SUPERVISOR := children control credit daemon fleet generation identity lock logfile logformat \
+	logsink main oom options outlet private_redis proc proc_death proc_fsm proc_spawn \
+	proc_words reload reloading restart roll slot status supervisor supervisor_init verbs \
+	waiters
+WORKER := main worker orders ledger task verdict breaker reply lease group args fields answer \
+	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle \
+	stream_care stream_take
 CTL := main
 
 SCRIPTS := $(wildcard common/scripts/*.lua)

@@ -1,0 +1,433 @@
+/* fleet.c - see fleet.h. */
+#include <unistd.h>
+
+#include "clock.h"
+#include "fleet.h"
+#include "log.h"
+
+#define LOCK_RETRY_S 0.25
+
+static void on_lock_timer(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	house_changed(container_of(t, struct fleet, lock_timer)->house);
+}
+
+struct fleet *fleet_new(struct house *house, const char *queue, struct generation *gen)
+{
+	struct fleet *f = xcalloc(1, sizeof(*f));
+
+	list_init(&f->link);
+	list_init(&f->graves);
+	f->house = house;
+	f->queue = xstrdup(queue);
+	f->gen = generation_get(gen);
+	f->workers_set = -1;
+	ev_timer_init(&f->lock_timer, on_lock_timer, LOCK_RETRY_S, LOCK_RETRY_S);
+	house_changed(house);
+	return f;
+}
+
+void fleet_free(struct fleet *f)
+{
+	INVARIANT(fleet_is_gone(f));
+	ev_timer_stop(f->house->loop, &f->lock_timer);
+	for (size_t i = 0; i < f->n_slots; i++) {
+		slot_bury_olds(f->slots[i]);
+		slot_free(f->slots[i]);
+	}
+	free(f->slots);
+	list_remove(&f->link);
+	generation_put(f->roll.gen);
+	generation_put(f->gen);
+	free(f->roll.failed);
+	free(f->queue);
+	free(f);
+}
+
+static const struct conf_queue *queue_conf(const struct fleet *f, const struct generation *gen)
+{
+	const struct conf_queue *q = conf_queue(gen->conf, f->queue);
+
+	INVARIANT(q != NULL);
+	return q;
+}
+
+unsigned fleet_wanted(const struct fleet *f)
+{
+	if (f->workers_set >= 0)
+		return (unsigned)f->workers_set;
+	return (unsigned)max_i64(queue_conf(f, f->gen)->workers, 0);
+}
+
+bool fleet_slot_wanted(const struct fleet *f, const struct slot *s)
+{
+	return !f->leaving && !s->stopped && s->index < fleet_wanted(f);
+}
+
+int64_t fleet_parallelism(const struct fleet *f)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < f->n_slots; i++)
+		if (fleet_slot_wanted(f, f->slots[i]))
+			sum += queue_conf(f, f->slots[i]->gen)->concurrency;
+	return sum;
+}
+
+static void make_slots(struct fleet *f)
+{
+	size_t n = fleet_wanted(f);
+
+	if (f->leaving || n <= f->n_slots)
+		return;
+	f->slots = xrealloc(f->slots, n * sizeof(*f->slots));
+	while (f->n_slots < n) {
+		f->slots[f->n_slots] = slot_new(f, (unsigned)f->n_slots, f->gen);
+		f->n_slots++;
+	}
+}
+
+/* Slots at the end that are neither wanted nor alive. */
+static void drop_slots(struct fleet *f)
+{
+	while (f->n_slots > fleet_wanted(f) && !slot_has_process(f->slots[f->n_slots - 1]))
+		slot_free(f->slots[--f->n_slots]);
+}
+
+static int64_t drain_limit(const struct fleet *f)
+{
+	/* 0 on the channel means no limit; a drain_timeout of 0 means none at all is waited. */
+	return max_i64(conf_supervisor(f->house->conf)->drain_timeout, 1);
+}
+
+static void set_wanted_state(struct fleet *f, struct slot *s)
+{
+	if (fleet_slot_wanted(f, s)) {
+		slot_run(s);
+	} else if ((s->current && s->current->want) || s->next) {
+		slot_leave(s, drain_limit(f), f->fast);
+	}
+}
+
+static void grant(struct fleet *f, struct slot *s)
+{
+	struct proc *p = s->current;
+	int64_t n;
+
+	if (!p || !p->want || !p->chan || (p->state != PROC_STARTING && p->state != PROC_READY))
+		return;
+	proc_say_quiet(p, f->quiet);
+	if (!slot_lock(s)) {
+		if (!ev_is_active(&f->lock_timer))
+			log_info("%s/%u waits: a worker of an earlier supervisor still has tasks",
+				 f->queue, s->index);
+		ev_timer_again(f->house->loop, &f->lock_timer);
+		return;
+	}
+	n = credit_grant(&f->credit, &p->credit, proc_conf(p)->concurrency);
+	if (n > 0)
+		proc_say_credit(p, n);
+}
+
+static void tend_graves(struct fleet *f)
+{
+	struct list *it, *tmp;
+
+	list_each_safe(it, tmp, &f->graves)
+	{
+		struct grave *g = list_entry(it, struct grave, link);
+
+		if (!groups_gone(&g->groups))
+			continue;
+		credit_close(&f->credit, &g->credit);
+		list_remove(&g->link);
+		groups_release(&g->groups);
+		free(g);
+	}
+}
+
+void fleet_reconcile(struct fleet *f)
+{
+	bool locks_missing = false;
+
+	make_slots(f);
+	tend_graves(f);
+	for (size_t i = 0; i < f->n_slots; i++) {
+		slot_bury_olds(f->slots[i]);
+		set_wanted_state(f, f->slots[i]);
+	}
+	fleet_roll_step(f);
+	drop_slots(f);
+	credit_set_limit(&f->credit, fleet_parallelism(f));
+	for (size_t i = 0; i < f->n_slots; i++) {
+		struct slot *s = f->slots[i];
+
+		grant(f, s);
+		if (s->next)
+			proc_say_quiet(s->next, f->quiet);
+		locks_missing |= fleet_slot_wanted(f, s) && !s->lock_held;
+	}
+	if (!locks_missing)
+		ev_timer_stop(f->house->loop, &f->lock_timer);
+}
+
+static void check_memory(struct fleet *f, struct slot *s)
+{
+	int64_t limit = conf_supervisor(f->house->conf)->max_memory;
+	struct proc *p = s->current;
+	int64_t rss;
+
+	if (limit <= 0 || !p || p->state != PROC_READY || s->next || s->roll_pending)
+		return;
+	rss = proc_measure_rss(p);
+	if (rss <= limit)
+		return;
+	log_warning("worker %d of %s/%u uses %lldM, max_memory is %lldM; replacing it", (int)p->pid,
+		    f->queue, s->index, (long long)(rss >> 20), (long long)(limit >> 20));
+	fleet_roll_slot(f, s);
+}
+
+static void tick_proc(struct proc *p, int64_t boot_ms)
+{
+	if (p)
+		proc_check_heartbeat(p, boot_ms);
+}
+
+void fleet_tick(struct fleet *f, int64_t boot_ms)
+{
+	for (size_t i = 0; i < f->n_slots; i++) {
+		struct slot *s = f->slots[i];
+		struct list *it;
+
+		tick_proc(s->current, boot_ms);
+		tick_proc(s->next, boot_ms);
+		list_each(it, &s->olds) tick_proc(list_entry(it, struct proc, link), boot_ms);
+		check_memory(f, s);
+	}
+	/* Both wait for something that tells nobody: handlers that die, tasks that end. */
+	if (f->roll.active || !list_empty(&f->graves))
+		house_changed(f->house);
+}
+
+void fleet_scale(struct fleet *f, int workers)
+{
+	f->workers_set = (int)max_i64(0, min_i64(workers, FLEET_WORKERS_MAX));
+	house_changed(f->house);
+}
+
+void fleet_leave(struct fleet *f, bool fast)
+{
+	f->leaving = true;
+	f->fast |= fast;
+	fleet_roll_abandon(f);
+	for (size_t i = 0; i < f->n_slots; i++)
+		slot_leave(f->slots[i], drain_limit(f), f->fast);
+	house_changed(f->house);
+}
+
+void fleet_stay(struct fleet *f)
+{
+	f->leaving = false;
+	f->fast = false;
+	house_changed(f->house);
+}
+
+void fleet_set_quiet(struct fleet *f, bool quiet)
+{
+	f->quiet = quiet;
+	house_changed(f->house);
+}
+
+bool fleet_is_gone(const struct fleet *f)
+{
+	for (size_t i = 0; i < f->n_slots; i++)
+		if (slot_has_process(f->slots[i]))
+			return false;
+	return list_empty(&f->graves);
+}
+
+bool fleet_is_ready(const struct fleet *f)
+{
+	if (!f->leaving && f->n_slots < fleet_wanted(f))
+		return false;
+	for (size_t i = 0; i < f->n_slots; i++) {
+		const struct proc *p = f->slots[i]->current;
+
+		if (fleet_slot_wanted(f, f->slots[i]) && (!p || p->state != PROC_READY))
+			return false;
+	}
+	return true;
+}
+
+bool fleet_has_settled(const struct fleet *f)
+{
+	if (f->n_slots < fleet_wanted(f))
+		return f->leaving;
+	for (size_t i = 0; i < f->n_slots; i++) {
+		const struct proc *p = f->slots[i]->current;
+
+		if (!fleet_slot_wanted(f, f->slots[i]))
+			continue;
+		if (!p || (p->state == PROC_STARTING && !p->redis_wait))
+			return false;
+	}
+	return true;
+}
+
+const char *fleet_refused(const struct fleet *f)
+{
+	const char *text = NULL;
+
+	for (size_t i = 0; i < f->n_slots; i++) {
+		const struct proc *p = f->slots[i]->current;
+
+		if (!fleet_slot_wanted(f, f->slots[i]))
+			continue;
+		if (!p || p->state != PROC_PARKED || !p->refused)
+			return NULL;
+		text = p->refused;
+	}
+	return text;
+}
+
+/* ---------------------------------------------------------------- what the workers tell us */
+
+static void on_ready(void *arg ATTR_UNUSED, struct proc *p ATTR_UNUSED)
+{
+	/* reconcile() sees the state: a next worker takes over, a current one is granted credit */
+}
+
+static void on_forget(void *arg, struct proc *p)
+{
+	struct slot *s = arg;
+
+	if (p == s->current)
+		restart_forget(&s->restart);
+}
+
+static void on_freed(void *arg, struct proc *p, int64_t n)
+{
+	struct slot *s = arg;
+
+	credit_free(&s->fleet->credit, &p->credit, n);
+}
+
+static void on_released(void *arg, struct proc *p)
+{
+	struct fleet *f = ((struct slot *)arg)->fleet;
+
+	for (size_t i = 0; i < f->n_slots; i++) {
+		struct proc *other = f->slots[i]->current;
+
+		if (other && other != p && other->state == PROC_READY)
+			proc_say_scan(other);
+	}
+}
+
+/* Credit that cannot come back yet. */
+static void dig_grave(struct fleet *f, struct proc *p, struct groups *left)
+{
+	struct grave *g = xcalloc(1, sizeof(*g));
+
+	g->groups = *left;
+	*left = (struct groups){0};
+	credit_move(&p->credit, &g->credit);
+	list_init(&g->link);
+	list_append(&f->graves, &g->link);
+	log_error("%zu handler group%s of dead worker of %s/%u cannot be killed; keeping %lld "
+		  "task place%s blocked until they are gone",
+		  g->groups.n, g->groups.n == 1 ? "" : "s", f->queue, p->slot,
+		  (long long)g->credit.held, g->credit.held == 1 ? "" : "s");
+}
+
+static char *why_next_failed(const struct fleet *f, const struct proc *p,
+			     const struct last_exit *how)
+{
+	if (p->refused)
+		return xasprintf("the new worker refused the queue: %s", p->refused);
+	if (how->cause == CAUSE_SPAWN)
+		return xasprintf("the new worker did not start: %s", strerror(how->code));
+	if (how->cause == CAUSE_KILLED)
+		return xasprintf("the new worker was not ready within %.1fs",
+				 (double)conf_supervisor(f->house->conf)->ready_timeout / 1000.0);
+	if (how->signal)
+		return xasprintf("the new worker died of signal %d before it was ready",
+				 how->signal);
+	return xasprintf("the new worker ended with exit %d before it was ready", how->code);
+}
+
+static void ask_for_the_end(struct slot *s)
+{
+	struct house *h = s->fleet->house;
+
+	if (!h->crash_loop)
+		h->crash_loop = xasprintf("%s/%u", s->fleet->queue, s->index);
+}
+
+static enum proc_event after_death_of_current(struct slot *s, struct proc *p)
+{
+	struct fleet *f = s->fleet;
+	const struct conf_supervisor *sup = conf_supervisor(f->house->conf);
+	struct restart_policy policy = {
+		.delay_ms = sup->restart_delay,
+		.delay_max_ms = sup->restart_delay_max,
+		.window_ms = sup->crash_window,
+		.limit = sup->crash_limit,
+		.on_loop = sup->on_crash_loop == CONF_LOOP_PARK   ? RESTART_LOOP_PARK
+			   : sup->on_crash_loop == CONF_LOOP_EXIT ? RESTART_LOOP_EXIT
+								  : RESTART_LOOP_RETRY,
+	};
+
+	if (p->refused)
+		return PROC_EV_DIED_PARK;
+	switch (restart_decide(&s->restart, &policy, p->was_ready, clock_mono_ms(), &f->house->rng,
+			       &p->backoff_ms)) {
+	case RESTART_NOW:
+		s->restarts++;
+		return PROC_EV_DIED_AGAIN;
+	case RESTART_LATER:
+		s->restarts++;
+		return PROC_EV_DIED_BACKOFF;
+	case RESTART_PARK:
+		log_error("%s/%u is in a crash loop: parked; mend it, then redisqctl start or HUP",
+			  f->queue, s->index);
+		return PROC_EV_DIED_PARK;
+	case RESTART_EXIT:
+		log_error("%s/%u is in a crash loop: ending, as on_crash_loop = exit says",
+			  f->queue, s->index);
+		ask_for_the_end(s);
+		return PROC_EV_DIED_PARK;
+	}
+	return PROC_EV_DIED_PARK;
+}
+
+static enum proc_event on_death(void *arg, struct proc *p, const struct last_exit *how,
+				struct groups *left)
+{
+	struct slot *s = arg;
+	struct fleet *f = s->fleet;
+
+	if (left->n > 0)
+		dig_grave(f, p, left);
+	credit_close(&f->credit, &p->credit);
+	if (how->cause == CAUSE_EXIT && how->code == EXIT_CONFIG && !p->refused)
+		p->refused = xstrdup("exit 78 without a reason; its log has more");
+	if (p->want || how->signal || how->code != 0)
+		s->last_exit = *how;
+	if (!p->want)
+		return PROC_EV_DIED_GONE;
+	if (p == s->next) {
+		free(s->next_failed);
+		s->next_failed = why_next_failed(f, p, how);
+		return PROC_EV_DIED_GONE;
+	}
+	return after_death_of_current(s, p);
+}
+
+const struct proc_events fleet_proc_events = {
+	.on_ready = on_ready,
+	.on_forget = on_forget,
+	.on_freed = on_freed,
+	.on_released = on_released,
+	.on_death = on_death,
+};

@@ -1,0 +1,90 @@
+/*
+ * fleet.h - one queue: its slots, its credit, how many there should be, and its roll.
+ *
+ * Level-triggered: verbs, signals and deaths only change what is wanted or what is; at the end of
+ * the loop turn fleet_reconcile() compares the two and acts. Invariant: credit out <= the limit at
+ * the moment of each grant, all generations and graves together; the limit is the sum over the
+ * wanted slots of the concurrency each one's worker in charge was started with.
+ */
+#ifndef REDISQ_FLEET_H
+#define REDISQ_FLEET_H
+
+#include "slot.h"
+
+/* Handlers that would not die with their worker: their credit stays out until they do. */
+struct grave {
+	struct list link;
+	struct groups groups; /* owned */
+	struct credit_account credit;
+};
+
+struct roll {
+	bool active;
+	struct generation *gen; /* owned reference: what the new workers run */
+	char *failed;           /* owned: why the last roll stopped, NULL = it did not */
+	int64_t number;         /* counts rolls of this fleet */
+};
+
+struct fleet {
+	struct list link;
+	struct house *house;    /* borrowed */
+	char *queue;            /* owned */
+	struct generation *gen; /* owned reference: the newest for this queue */
+	struct slot **slots;    /* owned, each too; more than wanted while some drain */
+	size_t n_slots;
+	int workers_set; /* by scale, TTIN, TTOU; -1 = the configuration's */
+	bool leaving;    /* the queue is to end: removed, or the supervisor drains */
+	bool fast;       /* ... at once */
+	bool quiet;
+	struct credit_pool credit;
+	struct list graves; /* of struct grave */
+	struct roll roll;
+	ev_timer lock_timer; /* runs while a wanted slot's lock is held by another generation */
+};
+
+#define FLEET_WORKERS_MAX 512
+
+struct fleet *fleet_new(struct house *house, const char *queue, struct generation *gen);
+/* Only when fleet_is_gone(). */
+void fleet_free(struct fleet *f);
+
+/* Workers wanted. */
+unsigned fleet_wanted(const struct fleet *f);
+bool fleet_slot_wanted(const struct fleet *f, const struct slot *s);
+/* What may run at once, as things stand. */
+int64_t fleet_parallelism(const struct fleet *f);
+/* Acts on the difference between what is and what is wanted. */
+void fleet_reconcile(struct fleet *f);
+/* Once a second: heartbeats, memory, graves. `boot_ms`: clock_boot_ms(). */
+void fleet_tick(struct fleet *f, int64_t boot_ms);
+
+/* Wanted workers from now on, survives reloads; clamped to 0 .. FLEET_WORKERS_MAX. */
+void fleet_scale(struct fleet *f, int workers);
+/* All workers leave; `fast` = give the tasks back now. */
+void fleet_leave(struct fleet *f, bool fast);
+/* A queue that was leaving is wanted again. */
+void fleet_stay(struct fleet *f);
+void fleet_set_quiet(struct fleet *f, bool quiet);
+/* No process and no grave left. */
+bool fleet_is_gone(const struct fleet *f);
+/* Every wanted slot's worker is ready. */
+bool fleet_is_ready(const struct fleet *f);
+/* Every wanted slot is ready, waits for Redis, or waits for its next start: start-up is over. */
+bool fleet_has_settled(const struct fleet *f);
+/* All wanted slots were refused; the text, or NULL. */
+const char *fleet_refused(const struct fleet *f);
+
+/* roll.c: one slot at a time, the new worker ready before the old one is told to drain. */
+
+/* Every slot, with `gen`; a roll under way starts anew with it. */
+void fleet_roll_all(struct fleet *f, struct generation *gen);
+/* One slot, with the newest generation; joins a roll under way. */
+void fleet_roll_slot(struct fleet *f, struct slot *s);
+/* The next step of the roll, if there is one to make. */
+void fleet_roll_step(struct fleet *f);
+void fleet_roll_abandon(struct fleet *f);
+
+/* For roll.c and slot.c. */
+extern const struct proc_events fleet_proc_events;
+
+#endif

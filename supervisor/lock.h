@@ -1,0 +1,34 @@
+/*
+ * lock.h - the locks that outlive crashes: flock(2) on files that are never removed.
+ *
+ * The instance: <pid_file>.lock, held by the supervisor alone, decides who runs; what the pid file
+ * says is information only. A slot: one file in the run directory, its descriptor inherited by the
+ * slot's workers (not by handlers), so that a new supervisor beside a dying generation sees which
+ * slots still run tasks. Descriptors are CLOEXEC.
+ */
+#ifndef REDISQ_LOCK_H
+#define REDISQ_LOCK_H
+
+#include "base.h"
+#include "err.h"
+
+struct instance_lock {
+	int fd;         /* owned, -1 */
+	char *pid_file; /* owned */
+};
+
+/*
+ * Takes the lock and writes the pid file. -1: EXIT_ALREADY_RUNNING (names the pid and the file),
+ * or EXIT_CONFIG when the files cannot be made.
+ */
+int instance_lock_take(struct instance_lock *l, const char *pid_file,
+		       struct err *e) ATTR_MUST_CHECK;
+/* Removes the pid file (not the lock file) and lets go. */
+void instance_lock_release(struct instance_lock *l);
+
+/* Opens (makes) the lock file of a slot under `run_dir`; not locked yet. -1 with errno. */
+int slot_lock_open(const char *run_dir, const char *queue, unsigned slot);
+/* Without waiting: true when the lock is held by this descriptor now. */
+bool slot_lock_try(int fd);
+
+#endif

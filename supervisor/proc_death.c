@@ -1,0 +1,201 @@
+/*
+ * proc_death.c - the burial of a worker, in the order that proc.h tells, and the words about it.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "proc.h"
+#include "sig.h"
+
+#define LOOK_AGAIN_S 0.02
+
+const char *exit_cause_word(enum exit_cause c)
+{
+#define CAUSE_WORD(name, word) [CAUSE_##name] = word,
+	static const char *const words[] = {EXIT_CAUSES(CAUSE_WORD)};
+#undef CAUSE_WORD
+
+	return words[c];
+}
+
+void groups_release(struct groups *g)
+{
+	free(g->v);
+	*g = (struct groups){0};
+}
+
+bool groups_gone(struct groups *g)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < g->n; i++)
+		if (kill(-g->v[i], 0) == 0 || errno == EPERM)
+			g->v[kept++] = g->v[i];
+	g->n = kept;
+	return kept == 0;
+}
+
+/*
+ * The handler groups on the board. A group whose leader lives in another session than the worker's
+ * is not a handler's: the number was used again.
+ */
+static void note_groups(struct proc *p)
+{
+	uint32_t n = p->board->n_tasks;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct board_task t;
+		pid_t sid;
+
+		if (!board_read_task(p->board, i, &t) || t.pgid <= 1 || t.pgid == getpgrp())
+			continue;
+		sid = getsid(t.pgid);
+		if (sid >= 0 && sid != p->pid)
+			continue;
+		p->groups.v = xrealloc(p->groups.v, (p->groups.n + 1) * sizeof(pid_t));
+		p->groups.v[p->groups.n++] = t.pgid;
+	}
+}
+
+static void kill_groups(struct proc *p)
+{
+	/* Its own group and session first: a handler between fork and setpgid is in there. */
+	kill(-p->pid, SIGKILL);
+	for (size_t i = 0; i < p->groups.n; i++)
+		kill(-p->groups.v[i], SIGKILL);
+	children_sweep(&p->house->children);
+}
+
+static struct last_exit judge(struct proc *p)
+{
+	struct last_exit how = {.known = true, .cause = CAUSE_EXIT};
+	bool oom = p->corpse.signaled && p->corpse.code == SIGKILL && !p->kill_sent &&
+		   oom_watch_grew(&p->house->oom);
+
+	if (p->corpse.signaled)
+		how.signal = p->corpse.code;
+	else
+		how.code = p->corpse.code;
+	if (p->abort_sent)
+		how.cause = CAUSE_STUCK;
+	else if (p->kill_sent)
+		how.cause = CAUSE_KILLED;
+	else if (oom)
+		how.cause = CAUSE_OOM;
+	else if (p->corpse.signaled)
+		how.cause = CAUSE_SIGNAL;
+	return how;
+}
+
+/* "exit 3", "signal 9 SIGKILL (out of memory)" */
+static void describe(const struct last_exit *how, bool core, struct buf *out)
+{
+	char name[16];
+
+	if (how->signal)
+		buf_addf(out, "signal %d %s%s", how->signal, sig_name(how->signal, name),
+			 core ? ", core dumped" : "");
+	else
+		buf_addf(out, "exit %d", how->code);
+	if (how->cause == CAUSE_OOM)
+		buf_adds(out, " (out of memory)");
+	if (how->cause == CAUSE_STUCK)
+		buf_adds(out, " (it was stuck)");
+	if (how->cause == CAUSE_KILLED)
+		buf_adds(out, " (killed at a limit)");
+}
+
+static void obituary(struct proc *p, const struct last_exit *how)
+{
+	double lived = (double)(clock_mono_ms() - p->started_ms) / 1000.0;
+	bool asked = !p->want && how->signal == 0;
+	struct buf text = BUF_INIT;
+	char name[PROC_NAME_MAX];
+
+	describe(how, p->corpse.core, &text);
+	slotlog_say(p->log, p->pid, "worker %d %s: %s after %.1fs", (int)p->pid,
+		    asked ? "left" : "died", text.data, lived);
+	if (asked)
+		log_info("worker %d of %s left: %s after %.1fs", (int)p->pid, proc_name(p, name),
+			 text.data, lived);
+	else
+		log_warning("worker %d of %s died: %s after %.1fs%s%s", (int)p->pid,
+			    proc_name(p, name), text.data, lived, p->refused ? ": refused: " : "",
+			    p->refused ? p->refused : "");
+	buf_release(&text);
+}
+
+/* Everything of this life goes; the proc is ready for the next. */
+static void forget_life(struct proc *p)
+{
+	chan_free(p->chan);
+	p->chan = NULL;
+	board_unmap(p->board);
+	p->board = NULL;
+	close(p->pidfd);
+	p->pidfd = -1;
+	children_remove(&p->ref);
+	p->pid = 0;
+	p->redis_wait = false;
+	p->rss_bytes = 0;
+	free(p->consumer);
+	free(p->note);
+	free(p->breaker);
+	p->consumer = p->note = p->breaker = NULL;
+}
+
+static void finish(struct proc *p)
+{
+	struct child_exit ignored;
+	struct last_exit how = judge(p);
+	enum proc_event verdict;
+
+	list_remove(&p->bury_link);
+	ev_timer_stop(p->house->loop, &p->bury_timer);
+	if (child_reap(p->pid, &ignored) < 0)
+		log_error("worker %d cannot be reaped: %s", (int)p->pid, strerror(errno));
+	slotlog_drain(p->log, p->pid);
+	obituary(p, &how);
+	/* It ends with 1 when it had to signal handlers at the drain limit. */
+	if (!p->want && (how.cause == CAUSE_KILLED || how.code == EXIT_FORCED))
+		p->house->forced = true;
+	forget_life(p);
+	verdict = p->events->on_death(p->arg, p, &how, &p->groups);
+	groups_release(&p->groups);
+	proc_step(p, verdict);
+}
+
+void proc_bury(struct proc *p)
+{
+	struct ev_loop *loop = p->house->loop;
+
+	if (list_empty(&p->bury_link)) {
+		if (!child_is_dead(p->pid, &p->corpse))
+			return;
+		ev_io_stop(loop, &p->died);
+		ev_timer_stop(loop, &p->timer);
+		note_groups(p);
+		kill_groups(p);
+		list_append(&p->house->burying, &p->bury_link);
+		p->bury_until = ev_now(loop) +
+				(double)conf_supervisor(p->house->conf)->kill_timeout / 1000.0;
+	}
+	children_reap(&p->house->children);
+	if (groups_gone(&p->groups) || ev_now(loop) >= p->bury_until) {
+		finish(p);
+		return;
+	}
+	if (!ev_is_active(&p->bury_timer)) {
+		ev_timer_set(&p->bury_timer, LOOK_AGAIN_S, LOOK_AGAIN_S);
+		ev_timer_start(loop, &p->bury_timer);
+	}
+}
+
+void proc_bury_all(struct house *house)
+{
+	struct list *it, *next;
+
+	list_each_safe(it, next, &house->burying) proc_bury(list_entry(it, struct proc, bury_link));
+}

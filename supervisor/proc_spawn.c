@@ -1,0 +1,166 @@
+/*
+ * proc_spawn.c - starting the process of a proc: where the worker's program is, which descriptors
+ * it gets, what happens when any of that fails. Nothing is left open on failure.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proc.h"
+
+static bool is_program(const char *path)
+{
+	return access(path, X_OK) == 0;
+}
+
+/* The directory of this program, "" when unknown. */
+static void own_dir(char out[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+	char *slash;
+
+	out[n > 0 ? n : 0] = '\0';
+	/* A deploy that replaced the file leaves " (deleted)" at the end: after the last '/'. */
+	slash = strrchr(out, '/');
+	if (slash)
+		*slash = '\0';
+}
+
+static const char *env_value(char *const *env, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; *env; env++)
+		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+			return *env + len + 1;
+	return NULL;
+}
+
+/*
+ * Looked up at each start, because a deploy may have replaced or moved it. Owned; NULL = nowhere.
+ */
+static char *worker_program(const struct house *h)
+{
+	const char *named = env_value(h->env, "REDISQ_WORKER");
+	char dir[PATH_MAX];
+	char *path;
+
+	if (named && *named)
+		return xstrdup(named);
+	own_dir(dir);
+	path = xasprintf("%s/redisq-worker", dir);
+	if (is_program(path))
+		return path;
+	free(path);
+	path = xasprintf("%s/../lib/redisq/redisq-worker", dir);
+	if (is_program(path))
+		return path;
+	free(path);
+	return spawn_find("redisq-worker", env_value(h->env, "PATH"));
+}
+
+enum { FRAMES, RAW, CHANNEL, N_PAIRS };
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* [x][0] is ours, [x][1] the worker's. */
+static int make_pairs(int pairs[N_PAIRS][2])
+{
+	if (pipe2(pairs[FRAMES], O_CLOEXEC) < 0 || pipe2(pairs[RAW], O_CLOEXEC) < 0)
+		return -1;
+	return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pairs[CHANNEL]);
+}
+
+static int run(struct proc *p, const char *program, int pairs[N_PAIRS][2], int board_fd,
+	       struct child *child, struct err *e)
+{
+	char slot[16], supervised[] = "--supervised", q[] = "-q", s[] = "--slot";
+	char *queue = xstrdup(p->queue), *path = xstrdup(program);
+	char *argv[] = {path, supervised, q, queue, s, slot, NULL};
+	int fds[] = {
+		-1,       pairs[FRAMES][1], pairs[RAW][1], pairs[CHANNEL][1], p->gen->snapshot_fd,
+		board_fd, p->lock_fd};
+	struct spawn how = {
+		.argv = argv,
+		.envp = p->house->env,
+		.fds = fds,
+		.n_fds = (int)ARRAY_LEN(fds),
+		.group = SPAWN_SESSION,
+		.pdeathsig = SIGTERM,
+		.set_ids = p->house->set_ids,
+		.uid = p->house->uid,
+		.gid = p->house->gid,
+		.user = p->house->user,
+		.oom_score_adj = p->house->worker_oom_adj,
+	};
+	enum spawn_step step = SPAWN_OK;
+	int rc, saved;
+
+	snprintf(slot, sizeof(slot), "%u", p->slot);
+	rc = spawn_run(&how, child, &step);
+	saved = errno;
+	if (rc < 0)
+		err_set(e, 1, "%s %s: %s", spawn_step_word(step), path, strerror(saved));
+	free(queue);
+	free(path);
+	errno = saved;
+	return rc;
+}
+
+int proc_spawn(struct proc *p, struct err *e)
+{
+	int pairs[N_PAIRS][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
+	int board_fd = -1, rc = -1, saved;
+	struct board *board = NULL;
+	struct child child;
+	char *program = worker_program(p->house);
+
+	if (!program) {
+		errno = ENOENT;
+		err_set(e, 1,
+			"redisq-worker was found neither beside redisq-supervisor, nor in "
+			"../lib/redisq/, nor on PATH; install it, or name it in "
+			"REDISQ_WORKER");
+		goto out;
+	}
+	if (make_pairs(pairs) < 0) {
+		err_set(e, 1, "no pipes for the worker: %s", strerror(errno));
+		goto out;
+	}
+	board = board_create((uint32_t)proc_conf(p)->concurrency, &board_fd);
+	if (!board) {
+		err_set(e, 1, "no shared memory for the worker: %s", strerror(errno));
+		goto out;
+	}
+	if (run(p, program, pairs, board_fd, &child, e) < 0)
+		goto out;
+
+	p->pid = child.pid;
+	p->pidfd = child.pidfd;
+	children_add(&p->house->children, &p->ref, p->pid);
+	p->board = board;
+	board = NULL;
+	p->chan = chan_new(p->house->loop, pairs[CHANNEL][0], proc_on_word, proc_on_eof, p);
+	slotlog_attach(p->log, p->pid, pairs[FRAMES][0], pairs[RAW][0]);
+	for (int i = 0; i < N_PAIRS; i++)
+		pairs[i][0] = -1; /* handed over */
+	rc = 0;
+out:
+	saved = errno;
+	for (int i = 0; i < N_PAIRS; i++) {
+		close_fd(&pairs[i][0]);
+		close_fd(&pairs[i][1]);
+	}
+	close_fd(&board_fd);
+	board_unmap(board);
+	free(program);
+	errno = saved;
+	return rc;
+}

@@ -1,0 +1,48 @@
+/*
+ * restart.h - when a slot whose worker died gets its next one: the restart policy as data.
+ *
+ * n = deaths in a row; the first death of a worker that had been ready is answered at once, any
+ * other after restart_delay doubled at each further death, capped, with jitter added. More than
+ * crash_limit deaths within crash_window, whatever their ages, are a crash loop. A worker ready
+ * for stable_after has its deaths forgotten (restart_forget). Pure: `now` comes in.
+ */
+#ifndef REDISQ_RESTART_H
+#define REDISQ_RESTART_H
+
+#include "backoff.h"
+#include "base.h"
+
+enum restart_on_loop { RESTART_LOOP_RETRY, RESTART_LOOP_PARK, RESTART_LOOP_EXIT };
+
+struct restart_policy {
+	int64_t delay_ms;
+	int64_t delay_max_ms;
+	int64_t window_ms;
+	int limit; /* deaths within the window that are still no loop */
+	enum restart_on_loop on_loop;
+};
+
+enum restart_verdict { RESTART_NOW, RESTART_LATER, RESTART_PARK, RESTART_EXIT };
+
+/* One slot's memory of its deaths. */
+struct restart {
+	unsigned n;         /* in a row */
+	int64_t *deaths_ms; /* owned: ring of the last `limit` + 1 times */
+	size_t cap;
+	size_t count; /* used of the ring */
+	size_t head;  /* where the next one goes */
+};
+
+void restart_init(struct restart *r);
+void restart_release(struct restart *r);
+/* Forgets every death: the slot is stable, or the operator asked for a new try. */
+void restart_forget(struct restart *r);
+/*
+ * A death that counts, at `now_ms` (monotonic). `delay_ms` is set for RESTART_LATER. In a crash
+ * loop with on_loop = retry the delay is delay_max_ms.
+ */
+enum restart_verdict restart_decide(struct restart *r, const struct restart_policy *p,
+				    bool was_ready, int64_t now_ms, struct rng *rng,
+				    int64_t *delay_ms);
+
+#endif
