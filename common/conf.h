@@ -36,9 +36,9 @@ enum conf_on_lost_lease { CONF_LOST_CANCEL, CONF_LOST_FINISH };
 enum conf_start { CONF_START_AUTO, CONF_START_BEGIN, CONF_START_END };
 enum conf_on_done { CONF_DONE_DELETE, CONF_DONE_ACK };
 
-/* A vector of heap strings, NULL-terminated for exec. */
+/* A vector of heap strings. */
 struct strv {
-	char **v; /* owned, each string too; NULL when n == 0 */
+	char **v; /* owned, each string too; ends with a NULL for exec; NULL when n == 0 */
 	size_t n;
 };
 

@@ -3,8 +3,9 @@
 
 void strv_add(struct strv *s, const char *text)
 {
-	s->v = xrealloc(s->v, (s->n + 1) * sizeof(*s->v));
+	s->v = xrealloc(s->v, (s->n + 2) * sizeof(*s->v));
 	s->v[s->n++] = xstrdup(text);
+	s->v[s->n] = NULL;
 }
 
 void strv_release(struct strv *s)

@@ -126,16 +126,22 @@ static void opened(struct queue *q)
 	q->events->on_ready(q->w, q, q->consumer);
 }
 
+/* A drain may have begun, or the link been lost, between two steps of opening. */
+static bool opening_ended(struct queue *q, const struct redisReply *r)
+{
+	if (r && q->phase == STREAM_OPENING)
+		return false;
+	q->asking_open = false;
+	return true;
+}
+
 static void on_createconsumer(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
 
 	/* Before 6.2, at OOM or without the permission, the first delivery registers it. */
-	if (!r) {
-		q->asking_open = false;
-		return;
-	}
-	opened(q);
+	if (!opening_ended(q, r))
+		opened(q);
 }
 
 static void on_claim(void *arg, const struct redisReply *r)
@@ -143,6 +149,8 @@ static void on_claim(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 	struct args a;
 
+	if (opening_ended(q, r))
+		return;
 	if (reply_kind(r) != REPLY_OK) {
 		q->asking_open = false;
 		stream_trouble(q, r, "taking a consumer name");
@@ -200,6 +208,8 @@ static void on_group_created(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 	enum reply_kind kind = reply_kind(r);
 
+	if (opening_ended(q, r))
+		return;
 	if (kind == REPLY_OK || kind == REPLY_BUSYGROUP) {
 		send_claim(q);
 		return;
@@ -228,10 +238,10 @@ static void on_groups(void *arg, const struct redisReply *r)
 	struct group_answer answer;
 	struct buf why = BUF_INIT;
 
-	switch (reply_kind(r)) {
-	case REPLY_LOST:
-		q->asking_open = false;
+	if (opening_ended(q, r))
 		return;
+	switch (reply_kind(r)) {
+	case REPLY_LOST: /* ended above */
 	case REPLY_WAIT:
 	case REPLY_REDIRECT:
 		q->asking_open = false;
