@@ -150,6 +150,20 @@ test:
 run:
 	@sh etc/run-demo
 
+# make fuzz SECONDS=60        every test/fuzz/fuzz_*.c, from its corpus; needs clang
+SECONDS ?= 60
+FUZZ := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
+FUZZ_SRC := $(filter-out common/gen_docs.c,$(wildcard common/conf*.c)) \
+	$(addprefix common/,buf.c cpus.c err.c keys.c paths.c percent.c redis_url.c spawn.c suggest.c)
+$(OUT)/fuzz/%: test/fuzz/fuzz_%.c $(FUZZ_SRC)
+	@mkdir -p $(@D)
+	clang $(CPPFLAGS) -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined -o $@ $^ -linih
+fuzz: $(addprefix $(OUT)/fuzz/,$(FUZZ))
+	@for f in $(FUZZ); do mkdir -p $(OUT)/fuzz/corpus-$$f && $(OUT)/fuzz/$$f -max_total_time=$(SECONDS) \
+		-artifact_prefix=$(OUT)/fuzz/ -verbosity=0 -print_final_stats=1 \
+		$(OUT)/fuzz/corpus-$$f test/fuzz/corpus/$$f || exit 1; done
+
 # ------------------------------------------------------------------ checks without running
 C_FILES := $(sort $(wildcard common/*.c supervisor/*.c supervisor/ctl/*.c worker/*.c))
 
@@ -189,7 +203,7 @@ install: all
 clean:
 	rm -rf build
 
-.PHONY: all clean docs docs-check unit tools integration test run lint cppcheck clang-tidy check-static \
+.PHONY: all clean docs docs-check fuzz unit tools integration test run lint cppcheck clang-tidy check-static \
 	valgrind install
 .SECONDARY:
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -33,6 +33,7 @@ void credit_close(struct credit_pool *p, struct credit_account *a)
 
 void credit_move(struct credit_account *from, struct credit_account *to)
 {
+	INVARIANT(from != to);
 	to->held += from->held;
 	from->held = 0;
 }

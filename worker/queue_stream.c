@@ -334,10 +334,14 @@ static void queue_describe(struct queue *q)
 
 static void queue_leave(struct queue *q)
 {
-	if (q->phase == STREAM_LEFT)
+	if (q->phase == STREAM_LEFT) {
 		q->events->on_left(q->w, q);
-	else
-		stream_set_phase(q, STREAM_LEAVING, "nothing is held any more");
+		return;
+	}
+	stream_set_phase(q, STREAM_LEAVING, "nothing is held any more");
+	/* Now: the turn may be over, and the next one as far away as the next event. */
+	stream_leave_step(q);
+	rconn_flush(q->cmd);
 }
 
 static void queue_free(struct queue *q)
