@@ -203,7 +203,7 @@ install: all
 clean:
 	rm -rf build
 
-.PHONY: all clean docs docs-check fuzz unit tools integration test run lint cppcheck clang-tidy check-static \
-	valgrind install
+.PHONY: all clean docs docs-check unit tools integration fuzz test run lint cppcheck clang-tidy \
+	check-static valgrind install
 .SECONDARY:
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
