@@ -59,7 +59,8 @@ SUPERVISOR := children control credit daemon fleet generation identity lock logf
 WORKER := main worker orders ledger task verdict breaker reply lease group args fields answer \
 	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle \
 	stream_care stream_take
-CTL := main
+CTL := client entry logtail main options out redis table target verb_letters verb_logs verb_other \
+	verb_pending verb_process verb_push verb_show verb_stats verb_status
 
 SCRIPTS := $(wildcard common/scripts/*.lua)
 
@@ -67,7 +68,7 @@ obj = $(patsubst %,$(OBJ)/$(1)/%.o,$(2))
 COMMON_O := $(call obj,common,$(COMMON))
 SUPERVISOR_O := $(call obj,supervisor,$(SUPERVISOR))
 WORKER_O := $(call obj,worker,$(WORKER))
-CTL_O := $(call obj,supervisor/ctl,$(CTL))
+CTL_O := $(call obj,supervisor/ctl,$(CTL)) $(OBJ)/supervisor/logformat.o
 PROGRAMS := $(OUT)/redisq-supervisor $(OUT)/redisq-worker $(OUT)/redisqctl
 
 all: $(PROGRAMS)
@@ -104,6 +105,12 @@ docs: $(OUT)/gen-docs
 docs-check: $(OUT)/gen-docs
 	@$< sample | cmp - etc/redisq.ini && $< man | cmp - common/redisq.ini.5 || \
 		{ echo "conf.def has changed: run make docs and commit the result"; exit 1; }
+
+# The systemd unit that redisqctl startup prints, as a C string.
+$(GEN)/service.inc: etc/redisq-supervisor.service
+	@mkdir -p $(@D)
+	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@.tmp && mv $@.tmp $@
+$(OBJ)/supervisor/ctl/verb_other.o: | $(GEN)/service.inc
 
 # ------------------------------------------------------------------ tests
 # A unit test is test/unit/t_<module>.c with its own main(). It is linked with libredisq.a and, where

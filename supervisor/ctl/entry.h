@@ -1,0 +1,27 @@
+/*
+ * entry.h - an entry of a stream for people and for programs: its fields, the reserved ones apart.
+ */
+#ifndef REDISQ_CTL_ENTRY_H
+#define REDISQ_CTL_ENTRY_H
+
+#include <jansson.h>
+
+#include "redis.h"
+
+#define ENTRY_ID_MAX 64
+
+/* The smallest id above `id`. */
+void entry_next_id(const char *id, char out[ENTRY_ID_MAX]);
+/* The value of a field of `fields` (names and values in turn), "" when there is none. */
+struct slice entry_field(const redisReply *fields, const char *name);
+/* Text lines "  name  value", user fields first, values cut at `max` bytes (0 = not). */
+void entry_print(struct buf *out, const redisReply *fields, size_t max);
+/*
+ * {name: value}, the last of a repeated name; values that are not UTF-8 are in `b64`, which has the
+ * same names, as base64. Both are owned by the caller's object.
+ */
+void entry_json(const redisReply *fields, json_t *text, json_t *b64);
+/* A JSON string; what is not UTF-8 becomes U+FFFD. */
+json_t *entry_string(struct slice s);
+
+#endif

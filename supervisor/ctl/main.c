@@ -1,0 +1,130 @@
+/* main.c - redisqctl: the table of verbs, help, exit codes. */
+#include <signal.h>
+
+#include "base.h"
+#include "ctl.h"
+#include "log.h"
+#include "out.h"
+
+/* Names up to NULL: the verb and what people used to PM2 type. */
+static const struct verb {
+	const char *names[4];
+	ctl_verb_fn *run;
+	size_t min, max; /* arguments */
+	const char *usage;
+} verbs[] = {
+	{{"status", "list", "ls"}, verb_status, 0, 0, "status [--json] [--watch]"},
+	{{"jlist", "prettylist"}, verb_jlist, 0, 0, "jlist"},
+	{{"monit"}, verb_monit, 0, 0, "monit"},
+	{{"describe", "desc"}, verb_describe, 1, 1, "describe [QUEUE/]N"},
+	{{"logs", "log"}, verb_logs, 0, 1, "logs [-f] [-n LINES] [--task ID] [[QUEUE/]N]"},
+	{{"reload"}, verb_reload, 0, 0, "reload [--no-wait]"},
+	{{"stop"}, verb_stop, 0, 1, "stop [QUEUE|[QUEUE/]N]"},
+	{{"start"}, verb_start, 0, 1, "start [QUEUE|[QUEUE/]N]"},
+	{{"restart"}, verb_restart, 1, 1, "restart QUEUE|[QUEUE/]N"},
+	{{"scale"}, verb_scale, 1, 2, "scale [QUEUE] N|+N|-N"},
+	{{"quiet"}, verb_quiet, 0, 0, "quiet"},
+	{{"resume"}, verb_resume, 0, 0, "resume"},
+	{{"reopen-logs", "reloadLogs"}, verb_reopen, 0, 0, "reopen-logs"},
+	{{"kill"}, verb_kill, 0, 0, "kill [--fast]"},
+	{{"ping"}, verb_ping, 0, 0, "ping"},
+	{{"startup"}, verb_startup, 0, 1, "startup"},
+	{{"push"}, verb_push, 1, 2, "push QUEUE [--field K=V]... [PAYLOAD|-|--lines]"},
+	{{"stats"}, verb_stats, 0, 1, "stats [QUEUE] [--json]"},
+	{{"show"}, verb_show, 1, 2, "show QUEUE ID [--json]"},
+	{{"pending"}, verb_pending, 1, 1, "pending QUEUE [--json]"},
+	{{"dead"}, verb_dead, 2, SIZE_MAX, "dead list|show|retry|drop QUEUE [ID...|--all]"},
+	{{"held"}, verb_held, 2, SIZE_MAX, "held list|show|release|drop QUEUE [ID...|--all]"},
+	{{"flush"}, verb_flush, 0, SIZE_MAX, "flush"},
+};
+
+static const char help[] =
+	"Usage: redisqctl [-c FILE] [-s KEY=VALUE]... VERB...\n"
+	"\n"
+	"Processes (the running supervisor; SLOT is [QUEUE/]N)\n"
+	"  status [--json] [--watch]       what runs where            (list, ls, jlist, monit)\n"
+	"  describe SLOT                   all about one worker\n"
+	"  logs [-f] [-n N] [--task ID] [SLOT]\n"
+	"  reload                          new configuration and programs, no task lost\n"
+	"  stop|start [QUEUE|SLOT]         workers; the supervisor lives on\n"
+	"  restart QUEUE|SLOT              the new worker is ready before the old one leaves\n"
+	"  scale [QUEUE] N|+N|-N           number of workers\n"
+	"  quiet, resume                   fetch nothing new; fetch again\n"
+	"  reopen-logs                     after logrotate             (reloadLogs)\n"
+	"  kill [--fast]                   drain and end the supervisor\n"
+	"  ping                            does it answer?\n"
+	"  startup                         print a systemd unit\n"
+	"\n"
+	"Tasks (Redis itself; no supervisor needed)\n"
+	"  push QUEUE [--field K=V]... [PAYLOAD|-|--lines]\n"
+	"  stats [QUEUE] [--json]          how many are where\n"
+	"  show QUEUE ID                   one task, wherever it is\n"
+	"  pending QUEUE                   what runs, for whom, since when\n"
+	"  dead list|show|retry|drop QUEUE [ID...|--all]\n"
+	"  held list|show|release|drop QUEUE [ID...|--all]\n"
+	"\n"
+	"Options, before or after the verb\n"
+	"  -c FILE        configuration of the supervisor meant, and of its Redis\n"
+	"  -s KEY=VALUE   as the supervisor's: -s redis.url=redis://127.0.0.1:6379/0\n"
+	"  --no-wait      do not wait until it is done\n"
+	"  --json         for programs      -h, --help      --version\n"
+	"\n"
+	"Exit: 0 done, 1 not done or forced, 64 usage, 69 nobody answers, 78 configuration.\n";
+
+static const struct verb *find_verb(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		for (size_t k = 0; k < ARRAY_LEN(verbs[i].names) && verbs[i].names[k]; k++)
+			if (strcmp(verbs[i].names[k], name) == 0)
+				return &verbs[i];
+	return NULL;
+}
+
+static int usage(const struct options *o, struct err *e)
+{
+	if (!o->verb)
+		return err_set(e, EXIT_USAGE, "what is to be done? See redisqctl --help");
+	return err_set(e, EXIT_USAGE, "no verb \"%s\"; see redisqctl --help", o->verb);
+}
+
+static int run(const struct options *o, struct err *e)
+{
+	const struct verb *v = o->verb ? find_verb(o->verb) : NULL;
+	struct ctl c = {.options = o};
+	int rc;
+
+	if (o->version) {
+		out_print("redisqctl %s\n", REDISQ_VERSION);
+		return 0;
+	}
+	if (o->help || (o->verb && strcmp(o->verb, "help") == 0)) {
+		out_print("%s", help);
+		return 0;
+	}
+	if (!v)
+		return usage(o, e);
+	if (o->n_args < v->min || o->n_args > v->max)
+		return err_set(e, EXIT_USAGE, "usage: redisqctl %s", v->usage);
+	rc = target_init(&c.target, o, e);
+	if (rc == 0)
+		rc = v->run(&c, e);
+	target_release(&c.target);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct err e = {0};
+	int rc;
+
+	signal(SIGPIPE, SIG_IGN);
+	log_set_level(LOG_ERROR);
+	rc = options_parse(&o, argc, argv, &e);
+	if (rc == 0)
+		rc = run(&o, &e);
+	if (rc != 0 && e.text[0])
+		fprintf(stderr, "redisqctl: %s\n", e.text);
+	options_release(&o);
+	return rc == 0 ? EXIT_OK : e.code;
+}

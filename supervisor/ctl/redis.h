@@ -1,0 +1,56 @@
+/*
+ * redis.h - Redis for a program that asks one thing after another: rconn in a loop of its own, run
+ * until the answer is there.
+ *
+ * Replies are copies the caller frees with redis_free(). A link that falls is an error for the call
+ * that was under way (what became of it is unknown); nothing is sent again by itself.
+ */
+#ifndef REDISQ_CTL_REDIS_H
+#define REDISQ_CTL_REDIS_H
+
+#include <hiredis/hiredis.h>
+
+#include "rconn.h"
+#include "script.h"
+#include "target.h"
+
+#define ARG(text) ((struct rconn_arg){(text), strlen(text)})
+
+struct redis;
+
+/* Connected to the target's Redis, or NULL with `e` (exit 69, with the url and where it is from).
+ */
+struct redis *redis_open(struct target *t, struct err *e);
+void redis_close(struct redis *r);
+const char *redis_where(const struct redis *r);
+
+/* Owned; an error reply is a reply. NULL with `e`: no answer. */
+redisReply *redis_try(struct redis *r, struct err *e, int argc, const struct rconn_arg *argv);
+/* Words up to NULL. An error reply is an error: NULL with `e` (exit 1). */
+redisReply *redis_ask(struct redis *r, struct err *e, const char *word, ...)
+	__attribute__((sentinel));
+/* As redis_ask(), for a script. */
+redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int n_keys, int argc,
+			 const struct rconn_arg *argv);
+/* `n` commands of words, each up to NULL, between MULTI and EXEC: the array of their replies. */
+#define REDIS_MULTI_WORDS 8
+redisReply *redis_multi(struct redis *r, struct err *e,
+			const char *const (*commands)[REDIS_MULTI_WORDS], size_t n);
+void redis_free(redisReply *reply);
+
+/* -1 with `e`: the link is down and does not come back at once. */
+int redis_ready(struct redis *r, struct err *e) ATTR_MUST_CHECK;
+/* For pipelining: sends without waiting; `fn` is called from redis_wait(). */
+int redis_send(struct redis *r, struct err *e, int argc, const struct rconn_arg *argv,
+	       rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
+/* Runs until at most `n` commands wait for their reply. */
+void redis_wait(struct redis *r, size_t n);
+/* Why the link went down the last time; "" = never. */
+const char *redis_why(const struct redis *r);
+
+/* The value of `field` in a reply that is a list of names and values (XINFO), or NULL. */
+const redisReply *redis_field(const redisReply *list, const char *field);
+int64_t redis_int(const redisReply *reply, int64_t otherwise);
+struct slice redis_text(const redisReply *reply);
+
+#endif

@@ -1,0 +1,215 @@
+/* target.c - see target.h. */
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "conf_read.h"
+#include "keys.h"
+#include "paths.h"
+#include "target.h"
+
+#define ASK_MS 5000
+
+extern char **environ;
+
+/* All the errors, each a line of its own. */
+static int print_errors(const struct buf *errs, struct err *e)
+{
+	const char *p = errs->data;
+
+	while (*p) {
+		size_t len = strcspn(p, "\n");
+
+		fprintf(stderr, "redisqctl: %.*s\n", (int)len, p);
+		p += len + (p[len] == '\n');
+	}
+	return err_set(e, EXIT_CONFIG, "%s", "");
+}
+
+static void add_socket(struct target *t, const char *path)
+{
+	for (size_t i = 0; i < t->sockets.n; i++)
+		if (strcmp(t->sockets.v[i], path) == 0)
+			return;
+	strv_add(&t->sockets, path);
+}
+
+/* Where the supervisor with this configuration listens. */
+static void add_socket_of(struct target *t, const struct conf *c)
+{
+	const struct conf_supervisor *s = conf_supervisor(c);
+	struct paths_who who = paths_self();
+	char *path = s->control_socket ? paths_absolute(s->control_socket)
+				       : paths_control_socket(&who, s->name);
+
+	if (path)
+		add_socket(t, path);
+	free(path);
+}
+
+static int apply_sets(const struct target *t, struct conf *c, struct buf *errs)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < t->options->n_sets; i++)
+		if (conf_read_assignment(c, t->options->sets[i], errs) != 0)
+			rc = -1;
+	return rc;
+}
+
+/* A configuration from `file` (NULL = none), the environment and -s. */
+static struct conf *read_conf(const struct target *t, const char *file, struct buf *errs)
+{
+	struct conf *c = conf_new();
+	int rc = 0;
+
+	if (file && conf_read_file(c, file, errs) != 0)
+		rc = -1;
+	if (conf_read_env(c, environ, errs) != 0)
+		rc = -1;
+	if (apply_sets(t, c, errs) != 0)
+		rc = -1;
+	if (rc == 0)
+		return c;
+	conf_free(c);
+	return NULL;
+}
+
+/*
+ * Without -c: the default places, and what the files a supervisor reads by itself say. A faulty
+ * file there is the supervisor's matter; here it is only not looked at.
+ */
+static void add_default_sockets(struct target *t)
+{
+	struct paths_who who = paths_self();
+	char *files[2] = {paths_config_file(&who, conf_supervisor(t->conf)->name),
+			  who.uid == 0 ? NULL : xstrdup("redisq.ini")};
+
+	add_socket_of(t, t->conf);
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		struct buf errs = BUF_INIT;
+		struct conf *c = NULL;
+
+		if (files[i] && access(files[i], R_OK) == 0)
+			c = read_conf(t, files[i], &errs);
+		if (c)
+			add_socket_of(t, c);
+		conf_free(c);
+		buf_release(&errs);
+		free(files[i]);
+	}
+}
+
+int target_init(struct target *t, const struct options *o, struct err *e)
+{
+	struct buf errs = BUF_INIT;
+	int rc = 0;
+
+	memset(t, 0, sizeof(*t));
+	t->options = o;
+	t->conf = read_conf(t, o->conf_file, &errs);
+	if (!t->conf)
+		rc = print_errors(&errs, e);
+	else if (o->conf_file)
+		add_socket_of(t, t->conf);
+	else
+		add_default_sockets(t);
+	buf_release(&errs);
+	return rc;
+}
+
+void target_release(struct target *t)
+{
+	if (t->effective && t->effective != t->conf)
+		conf_free(t->effective);
+	if (t->conf)
+		conf_free(t->conf);
+	strv_release(&t->sockets);
+	free(t->redis_from);
+}
+
+static bool names_redis(const struct options *o)
+{
+	for (size_t i = 0; i < o->n_sets; i++)
+		if (strncmp(o->sets[i], "redis.", 6) == 0)
+			return true;
+	return false;
+}
+
+/* The supervisor's snapshot as a configuration, -s applied on top; NULL with errors in `errs`. */
+static struct conf *read_snapshot(const struct target *t, const char *text, struct buf *errs)
+{
+	struct conf *c = conf_new();
+	size_t len = strlen(text);
+	int fd = memfd_create("redisq-config", MFD_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, len) != (ssize_t)len) {
+		buf_addf(errs, "memfd: %s\n", strerror(errno));
+	} else if (conf_read_snapshot(c, fd, errs) == 0 && apply_sets(t, c, errs) == 0) {
+		close(fd);
+		return c;
+	}
+	if (fd >= 0)
+		close(fd);
+	conf_free(c);
+	return NULL;
+}
+
+static int ask_supervisor(struct target *t, struct client *client, struct err *e)
+{
+	json_t *r = client_ask(client, json_pack("{s:s}", "verb", "config"), ASK_MS, NULL, NULL, e);
+	const char *text = json_string_value(json_object_get(r, "snapshot"));
+	const char *from = json_string_value(json_object_get(r, "redis_from"));
+	struct buf errs = BUF_INIT;
+	int rc = 0;
+
+	if (!r)
+		return -1;
+	t->effective = read_snapshot(t, text ? text : "", &errs);
+	if (!t->effective)
+		rc = print_errors(&errs, e);
+	t->redis_from = from ? xstrdup(from) : NULL;
+	t->is_from_supervisor = true;
+	buf_release(&errs);
+	json_decref(r);
+	return rc;
+}
+
+const struct conf *target_conf(struct target *t, struct err *e)
+{
+	struct client *client = NULL;
+	struct err nobody;
+
+	if (t->effective)
+		return t->effective;
+	if (!t->options->conf_file && !names_redis(t->options))
+		client = client_open(&t->sockets, &nobody);
+	if (!client) {
+		t->effective = t->conf;
+		return t->effective;
+	}
+	if (ask_supervisor(t, client, e) != 0) {
+		client_close(client);
+		return NULL;
+	}
+	client_close(client);
+	return t->effective;
+}
+
+const struct conf_queue *target_queue(struct target *t, const char *name, struct err *e)
+{
+	const struct conf_queue *q;
+
+	if (!target_conf(t, e))
+		return NULL;
+	if (keys_check_name(name, e) != 0) {
+		e->code = EXIT_USAGE;
+		return NULL;
+	}
+	q = conf_queue(t->effective, name);
+	if (q)
+		return q;
+	if (conf_add_queue(t->effective, name, e) != 0)
+		return NULL;
+	return conf_queue(t->effective, name);
+}

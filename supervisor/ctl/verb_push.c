@@ -1,0 +1,294 @@
+/*
+ * verb_push.c - tasks from the command line and from stdin: XADD, nothing else. The bytes of a
+ * payload travel as they are.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "ctl.h"
+#include "line.h"
+#include "out.h"
+#include "redis.h"
+
+#define WINDOW 1000                    /* commands on their way at once */
+#define WINDOW_BYTES (8 * 1024 * 1024) /* and their bytes */
+#define PAYLOAD_MAX (512u * 1024 * 1024)
+#define PROGRESS_AFTER_MS 1000
+
+struct push {
+	const struct options *options; /* borrowed */
+	struct redis *redis;           /* borrowed */
+	const char *queue;             /* borrowed */
+	const char *payload_field;     /* borrowed */
+	struct err *e;                 /* borrowed */
+	int64_t n_sent;
+	int64_t n_done;
+	int64_t n_lost; /* sent, and no answer came */
+	size_t bytes;   /* sent since the last redis_wait(0) */
+	char last_id[64];
+	char refused[256];   /* Redis's first error, "" = none */
+	struct buf carry;    /* pieces of a line longer than line.h gives out at once */
+	int64_t progress_ms; /* when to say how far it is; 0 = never */
+	bool has_failed;
+};
+
+static void on_added(void *arg, const redisReply *reply)
+{
+	struct push *p = arg;
+
+	if (!reply) {
+		p->n_lost++;
+	} else if (reply->type == REDIS_REPLY_ERROR) {
+		if (!p->refused[0])
+			snprintf(p->refused, sizeof(p->refused), "%s", reply->str);
+	} else {
+		p->n_done++;
+		snprintf(p->last_id, sizeof(p->last_id), "%s", reply->str ? reply->str : "");
+	}
+}
+
+/* `payload.data` NULL: an entry without the payload's field. */
+static int push_one(struct push *p, struct slice payload)
+{
+	const struct options *o = p->options;
+	size_t n = 3 + 2 * o->n_fields + 2;
+	struct rconn_arg *argv = xcalloc(n, sizeof(*argv));
+	int argc = 0;
+	int rc;
+
+	argv[argc++] = ARG("XADD");
+	argv[argc++] = ARG(p->queue);
+	argv[argc++] = ARG("*");
+	for (size_t i = 0; i < o->n_fields; i++) {
+		const char *equals = strchr(o->fields[i], '=');
+
+		argv[argc++] = (struct rconn_arg){o->fields[i], (size_t)(equals - o->fields[i])};
+		argv[argc++] = ARG(equals + 1);
+	}
+	if (payload.data) {
+		argv[argc++] = ARG(p->payload_field);
+		argv[argc++] = (struct rconn_arg){payload.data, payload.len};
+	}
+	rc = redis_send(p->redis, p->e, argc, argv, on_added, p);
+	free(argv);
+	if (rc != 0)
+		return -1;
+	p->n_sent++;
+	p->bytes += payload.len;
+	if (p->bytes > WINDOW_BYTES) {
+		redis_wait(p->redis, 0);
+		p->bytes = 0;
+	} else {
+		redis_wait(p->redis, WINDOW);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ lines */
+
+static void say_progress(struct push *p)
+{
+	int64_t now;
+
+	if (!p->progress_ms)
+		return;
+	now = clock_mono_ms();
+	if (now < p->progress_ms)
+		return;
+	p->progress_ms = now + PROGRESS_AFTER_MS;
+	fprintf(stderr, "\rpushed %lld", (long long)p->n_done);
+}
+
+static void on_line(void *arg, struct slice text, bool more)
+{
+	struct push *p = arg;
+
+	if (p->has_failed)
+		return;
+	if (more || p->carry.len) {
+		buf_add(&p->carry, text.data, text.len);
+		if (p->carry.len > PAYLOAD_MAX) {
+			err_set(p->e, EXIT_USAGE, "a line longer than 512 MiB; is this text?");
+			p->has_failed = true;
+		}
+		if (more || p->has_failed)
+			return;
+		text = slice_of(p->carry.data, p->carry.len);
+	}
+	if (push_one(p, text) != 0 || p->refused[0] || p->n_lost)
+		p->has_failed = true;
+	buf_clear(&p->carry);
+	say_progress(p);
+}
+
+static bool would_wait(int fd)
+{
+	struct pollfd pf = {.fd = fd, .events = POLLIN};
+
+	return poll(&pf, 1, 0) == 0;
+}
+
+static int push_lines(struct push *p)
+{
+	struct line lines;
+	char *bytes = xcalloc(1, 65536);
+	ssize_t n = 1;
+
+	line_init(&lines, 1024 * 1024);
+	if (isatty(STDERR_FILENO))
+		p->progress_ms = clock_mono_ms() + PROGRESS_AFTER_MS;
+	while (n > 0 && !p->has_failed) {
+		if (would_wait(STDIN_FILENO)) /* a slow writer: what is there is pushed at once */
+			redis_wait(p->redis, 0);
+		n = read(STDIN_FILENO, bytes, 65536);
+		if (n < 0 && errno == EINTR) {
+			n = 1;
+		} else if (n < 0) {
+			err_set(p->e, EXIT_USAGE, "stdin: %s", strerror(errno));
+			p->has_failed = true;
+		} else {
+			line_feed(&lines, bytes, (size_t)n, on_line, p);
+		}
+	}
+	if (!p->has_failed)
+		line_flush(&lines, on_line, p);
+	redis_wait(p->redis, 0);
+	if (p->progress_ms)
+		fprintf(stderr, "\r\033[K");
+	line_release(&lines);
+	free(bytes);
+	return p->has_failed ? -1 : 0;
+}
+
+/* ------------------------------------------------------------------ one payload */
+
+static int read_stdin(struct buf *b, struct err *e)
+{
+	ssize_t n;
+
+	do {
+		n = read(STDIN_FILENO, buf_reserve(b, 65536), 65536);
+		if (n > 0)
+			buf_commit(b, (size_t)n);
+		if (b->len > PAYLOAD_MAX)
+			return err_set(e, EXIT_USAGE, "more than 512 MiB on stdin; push a path");
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	return n < 0 ? err_set(e, EXIT_USAGE, "stdin: %s", strerror(errno)) : 0;
+}
+
+/* Which bytes: the argument, stdin, or none at all where there are fields. */
+static int find_payload(const struct options *o, struct buf *stdin_bytes, struct slice *payload,
+			struct err *e)
+{
+	const char *arg = o->n_args == 2 ? o->args[1] : NULL;
+
+	*payload = (struct slice){0};
+	if (arg && strcmp(arg, "-") != 0) {
+		*payload = slice_str(arg);
+		return 0;
+	}
+	if (!arg && o->n_fields)
+		return 0;
+	if (!arg && isatty(STDIN_FILENO))
+		return err_set(e, EXIT_USAGE, "push what? Say push %s PAYLOAD, or give it on stdin",
+			       o->args[0]);
+	if (read_stdin(stdin_bytes, e) != 0)
+		return -1;
+	*payload = slice_of(stdin_bytes->data, stdin_bytes->len);
+	return 0;
+}
+
+/* What became of it, as an error if it is not all done. */
+static int outcome(struct push *p)
+{
+	struct err *e = p->e;
+	char done[96] = "";
+
+	if (p->options->by_line)
+		snprintf(done, sizeof(done),
+			 "pushed %lld tasks to the queue, then: ", (long long)p->n_done);
+	if (p->refused[0])
+		return err_set(e, EXIT_FORCED, "%sRedis refuses it: %s", done, p->refused);
+	if (p->n_lost)
+		return err_set(e, EXIT_UNREACHABLE,
+			       "%sRedis at %s: %s; %lld more may have been added or not, look with "
+			       "redisqctl stats %s",
+			       done, redis_where(p->redis), redis_why(p->redis),
+			       (long long)p->n_lost, p->queue);
+	if (p->has_failed) {
+		char why[sizeof(e->text)];
+
+		snprintf(why, sizeof(why), "%s", e->text);
+		return err_set(e, e->code, "%s%.400s", done, why);
+	}
+	return 0;
+}
+
+/* Nobody may read it: a typing error would go unseen for long. */
+static void warn_unknown(struct ctl *c, const char *queue)
+{
+	const struct conf *conf = c->target.effective;
+
+	for (size_t i = 0; i < conf_n_queues(conf); i++)
+		if (strcmp(conf_queue_at(conf, i)->name, queue) == 0)
+			return;
+	if (c->target.is_from_supervisor)
+		fprintf(stderr,
+			"redisqctl: warning: the supervisor has no queue \"%s\"; pushed all the "
+			"same\n",
+			queue);
+}
+
+static int push_all(struct push *p)
+{
+	struct buf stdin_bytes = BUF_INIT;
+	struct slice payload;
+	int rc;
+
+	if (p->options->by_line) {
+		push_lines(p);
+		rc = outcome(p);
+		if (rc == 0)
+			out_print("pushed %lld task%s to %s\n", (long long)p->n_done,
+				  p->n_done == 1 ? "" : "s", p->queue);
+		buf_release(&p->carry);
+		return rc;
+	}
+	rc = find_payload(p->options, &stdin_bytes, &payload, p->e);
+	if (rc == 0)
+		rc = push_one(p, payload);
+	if (rc == 0) {
+		redis_wait(p->redis, 0);
+		rc = outcome(p);
+	}
+	if (rc == 0)
+		out_print("%s\n", p->last_id);
+	buf_release(&stdin_bytes);
+	return rc;
+}
+
+int verb_push(struct ctl *c, struct err *e)
+{
+	const struct options *o = c->options;
+	struct push p = {.options = o, .queue = o->args[0], .e = e, .carry = BUF_INIT};
+	const struct conf_queue *q;
+	int rc;
+
+	if (o->by_line && o->n_args == 2 && strcmp(o->args[1], "-") != 0)
+		return err_set(e, EXIT_USAGE, "--lines reads stdin; leave the payload out");
+	if (!target_conf(&c->target, e))
+		return -1;
+	warn_unknown(c, p.queue);
+	q = target_queue(&c->target, p.queue, e);
+	if (!q)
+		return -1;
+	p.payload_field = q->payload_field ? q->payload_field : "payload";
+	p.redis = redis_open(&c->target, e);
+	if (!p.redis)
+		return -1;
+	rc = push_all(&p);
+	redis_close(p.redis);
+	return rc;
+}

@@ -1,0 +1,310 @@
+/*
+ * verb_show.c - one task, wherever it is: in the stream (waiting, or running for whom), delayed,
+ * dead or held; by its entry's id there, or by its task id (redisq.id), which stays the same
+ * through retries.
+ */
+#include <jansson.h>
+
+#include "ctl.h"
+#include "entry.h"
+#include "keys.h"
+#include "out.h"
+#include "redis.h"
+
+#define PAGE "500"
+#define VALUE_MAX 2048
+
+struct search {
+	struct redis *redis;           /* borrowed */
+	const struct conf_queue *conf; /* borrowed */
+	struct keys keys;
+	const char *id; /* borrowed */
+	bool is_entry_id;
+	struct err *e; /* borrowed */
+
+	/* what was found */
+	const char *place; /* "stream", "delayed", "dead", "held"; NULL = nothing yet */
+	redisReply *reply; /* owned; holds what the others borrow */
+	const char *entry; /* its id in that place */
+	const redisReply *fields;
+	const redisReply *body; /* delayed: what show_body answers */
+};
+
+/* N, N-N: what XRANGE takes as an id. */
+static bool looks_like_id(const char *id)
+{
+	size_t n = strspn(id, "0123456789");
+
+	if (n == 0 || n > 20)
+		return false;
+	if (id[n] == '-') {
+		size_t m = strspn(id + n + 1, "0123456789");
+
+		return m > 0 && m <= 20 && id[n + 1 + m] == '\0';
+	}
+	return id[n] == '\0';
+}
+
+static void found(struct search *s, const char *place, redisReply *reply, const redisReply *entry)
+{
+	s->place = place;
+	s->reply = reply;
+	s->entry = entry->element[0]->str;
+	s->fields = entry->element[1];
+}
+
+/* 0: looked (s->place tells), -1: error. */
+static int by_entry_id(struct search *s, const char *place, const char *key)
+{
+	redisReply *r = redis_ask(s->redis, s->e, "XRANGE", key, s->id, s->id, NULL);
+
+	if (!r)
+		return -1;
+	if (r->elements && r->element[0]->elements == 2)
+		found(s, place, r, r->element[0]);
+	else
+		redis_free(r);
+	return 0;
+}
+
+/* Page by page through a whole stream. */
+static int by_task_id(struct search *s, const char *place, const char *key)
+{
+	char from[ENTRY_ID_MAX] = "-";
+
+	for (;;) {
+		redisReply *r =
+			redis_ask(s->redis, s->e, "XRANGE", key, from, "+", "COUNT", PAGE, NULL);
+
+		if (!r)
+			return -1;
+		for (size_t i = 0; i < r->elements; i++) {
+			const redisReply *entry = r->element[i];
+
+			if (entry->elements == 2 &&
+			    slice_eq_str(entry_field(entry->element[1], "redisq.id"), s->id)) {
+				found(s, place, r, entry);
+				return 0;
+			}
+		}
+		if (r->elements == 0) {
+			redis_free(r);
+			return 0;
+		}
+		entry_next_id(r->element[r->elements - 1]->element[0]->str, from);
+		redis_free(r);
+	}
+}
+
+static int in_delayed(struct search *s)
+{
+	char cursor[32] = "0";
+
+	do {
+		struct rconn_arg argv[] = {ARG(s->keys.delayed), ARG(s->keys.bodies), ARG(s->id),
+					   ARG(cursor)};
+		redisReply *r = redis_script(s->redis, s->e, SCRIPT_SHOW_BODY, 2, 4, argv);
+
+		if (!r)
+			return -1;
+		if (r->elements == 2 && r->element[1]->elements >= 5) {
+			s->place = "delayed";
+			s->reply = r;
+			s->body = r->element[1];
+			s->entry = s->body->element[0]->str;
+			s->fields = s->body->element[2];
+			return 0;
+		}
+		snprintf(cursor, sizeof(cursor), "%s",
+			 r->elements ? redis_text(r->element[0]).data : "0");
+		redis_free(r);
+	} while (strcmp(cursor, "0") != 0);
+	return 0;
+}
+
+static int search_all(struct search *s)
+{
+	const struct {
+		const char *place, *key;
+	} places[] = {{"stream", s->keys.stream}, {"dead", s->keys.dead}, {"held", s->keys.held}};
+
+	for (size_t i = 0; i < ARRAY_LEN(places) && s->is_entry_id && !s->place; i++)
+		if (by_entry_id(s, places[i].place, places[i].key) != 0)
+			return -1;
+	if (!s->place && in_delayed(s) != 0)
+		return -1;
+	/* The letters first: they are fewer than what may wait in the stream. */
+	for (size_t i = ARRAY_LEN(places); i > 0 && !s->place; i--)
+		if (by_task_id(s, places[i - 1].place, places[i - 1].key) != 0)
+			return -1;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ telling */
+
+struct where {
+	const char *state; /* waiting, running, done, delayed, dead, held */
+	const char *consumer;
+	int64_t idle_ms, deliveries, due_ms;
+	redisReply *reply; /* owned; holds `consumer` */
+};
+
+/* An entry of the stream: is it handed to somebody, not yet, or done and kept (on_done = ack)? */
+static int place_in_stream(struct search *s, struct where *w)
+{
+	redisReply *groups;
+	redisReply *p = NULL;
+
+	w->state = "waiting";
+	groups = redis_ask(s->redis, s->e, "XINFO", "GROUPS", s->keys.stream, NULL);
+	if (!groups)
+		return -1;
+	for (size_t i = 0; i < groups->elements; i++) {
+		const redisReply *g = groups->element[i];
+		struct slice last = redis_text(redis_field(g, "last-delivered-id"));
+		unsigned long long a = 0, b = 0, x = 0, y = 0;
+
+		if (!slice_eq_str(redis_text(redis_field(g, "name")), s->conf->group))
+			continue;
+		sscanf(last.data, "%llu-%llu", &a, &b);
+		sscanf(s->entry, "%llu-%llu", &x, &y);
+		if (x < a || (x == a && y <= b))
+			w->state = "done";
+		p = redis_ask(s->redis, s->e, "XPENDING", s->keys.stream, s->conf->group, s->entry,
+			      s->entry, "1", NULL);
+		if (!p) {
+			redis_free(groups);
+			return -1;
+		}
+	}
+	redis_free(groups);
+	if (p && p->elements == 1 && p->element[0]->elements == 4) {
+		w->state = "running";
+		w->consumer = p->element[0]->element[1]->str;
+		w->idle_ms = redis_int(p->element[0]->element[2], 0);
+		w->deliveries = redis_int(p->element[0]->element[3], 0);
+	}
+	w->reply = p;
+	return 0;
+}
+
+static const char *const body_names[] = {
+	"redisq.id",  "redisq.attempt", "redisq.deliveries", "redisq.snoozes", "redisq.enqueued_at",
+	"checkpoint", "crashes"};
+
+static void tell_json(const struct search *s, const struct where *w)
+{
+	json_t *text = json_object();
+	json_t *b64 = json_object();
+	json_t *o = json_object();
+	char *dump;
+
+	entry_json(s->fields, text, b64);
+	json_object_set_new(o, "queue", entry_string(slice_str(s->conf->name)));
+	json_object_set_new(o, "entry", json_string(s->entry));
+	json_object_set_new(o, "state", json_string(w->state));
+	if (w->consumer) {
+		json_object_set_new(o, "consumer", entry_string(slice_str(w->consumer)));
+		json_object_set_new(o, "idle_ms", json_integer(w->idle_ms));
+		json_object_set_new(o, "deliveries", json_integer(w->deliveries));
+	}
+	if (s->body) {
+		json_object_set_new(o, "due_ms", json_integer(w->due_ms));
+		for (size_t i = 0; i < ARRAY_LEN(body_names) && 3 + i < s->body->elements; i++)
+			json_object_set_new(text, body_names[i],
+					    entry_string(redis_text(s->body->element[3 + i])));
+	}
+	json_object_set_new(o, "fields", text);
+	if (json_object_size(b64))
+		json_object_set_new(o, "fields_b64", b64);
+	else
+		json_decref(b64);
+	dump = json_dumps(o, JSON_COMPACT);
+	out_print("%s\n", dump ? dump : "{}");
+	free(dump);
+	json_decref(o);
+}
+
+static void tell(const struct search *s, const struct where *w)
+{
+	struct buf out = BUF_INIT;
+
+	buf_addf(&out, "%s  ", s->entry);
+	out_colour(&out, OUT_BOLD);
+	buf_adds(&out, w->state);
+	out_colour(&out, OUT_PLAIN);
+	if (w->consumer) {
+		buf_addf(&out, "  by %s, delivery %lld, last sign of life ", w->consumer,
+			 (long long)w->deliveries);
+		if (w->idle_ms > INT64_C(100000000000)) {
+			buf_adds(&out, "never (given back: the next free worker takes it)");
+		} else {
+			out_age(&out, w->idle_ms);
+			buf_adds(&out, " ago");
+		}
+	}
+	if (s->body)
+		buf_addf(&out, "  due at %lld (Unix ms)", (long long)w->due_ms);
+	buf_addc(&out, '\n');
+	entry_print(&out, s->fields, VALUE_MAX);
+	for (size_t i = 0; s->body && i < ARRAY_LEN(body_names) && 3 + i < s->body->elements; i++) {
+		struct slice v = redis_text(s->body->element[3 + i]);
+
+		if (v.len == 0)
+			continue;
+		buf_addf(&out, "  %-19s ", body_names[i]);
+		out_bytes(&out, v, VALUE_MAX);
+		buf_addc(&out, '\n');
+	}
+	out_write(&out);
+	buf_release(&out);
+}
+
+static int show(struct search *s, bool as_json)
+{
+	struct where w = {.state = s->place};
+	int rc = 0;
+
+	if (search_all(s) != 0)
+		return -1;
+	if (!s->place)
+		return err_set(s->e, EXIT_FORCED,
+			       "no task %s in %s: done, dropped, or never there; see redisqctl "
+			       "stats %s",
+			       s->id, s->conf->name, s->conf->name);
+	w.state = s->place;
+	if (strcmp(s->place, "stream") == 0)
+		rc = place_in_stream(s, &w);
+	if (s->body)
+		w.due_ms = redis_int(s->body->element[1], 0);
+	if (rc == 0 && as_json)
+		tell_json(s, &w);
+	else if (rc == 0)
+		tell(s, &w);
+	redis_free(w.reply);
+	return rc;
+}
+
+int verb_show(struct ctl *c, struct err *e)
+{
+	const struct options *o = c->options;
+	struct search s = {.e = e};
+	int rc = -1;
+
+	if (o->n_args == 1) /* pm2's show */
+		return verb_describe(c, e);
+	s.id = o->args[1];
+	s.is_entry_id = looks_like_id(s.id);
+	s.conf = target_queue(&c->target, o->args[0], e);
+	if (!s.conf)
+		return -1;
+	s.redis = redis_open(&c->target, e);
+	if (!s.redis)
+		return -1;
+	keys_init(&s.keys, s.conf->name);
+	rc = show(&s, o->json);
+	redis_free(s.reply);
+	keys_release(&s.keys);
+	redis_close(s.redis);
+	return rc;
+}

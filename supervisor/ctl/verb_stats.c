@@ -1,0 +1,285 @@
+/*
+ * verb_stats.c - where the tasks of a queue are, read from the structures in one transaction.
+ *
+ *   waiting        in the stream, handed to nobody       running   pending for a consumer
+ *   delayed, held, dead: what the names say              done, dropped: counted by the scripts
+ *   accepted       every task ever taken in: entries added less those we added again ourselves
+ *                  (7.0 and later; before, and with start = $, the sum of all places)
+ *   trimmed        accepted, but in no place: somebody's XTRIM, MAXLEN or XDEL (7.0 and later)
+ *   oldest_age_ms  of the oldest waiting task, 0 when none waits
+ *   backlog        waiting + delayed: what workers still have to begin
+ */
+#include <jansson.h>
+
+#include "ctl.h"
+#include "entry.h"
+#include "keys.h"
+#include "out.h"
+#include "redis.h"
+#include "table.h"
+
+#define LAG_COUNT_MAX "10001" /* where Redis cannot tell the lag, count no further */
+
+struct stats {
+	int64_t waiting, running, delayed, held, dead, accepted, done, dropped, trimmed, consumers,
+		oldest_age_ms, backlog;
+};
+
+enum { R_TYPE, R_STREAM, R_GROUPS, R_PENDING, R_DELAYED, R_HELD, R_DEAD, R_COUNTS, R_TIME, N_R };
+
+static const redisReply *find_group(const redisReply *groups, const char *name)
+{
+	for (size_t i = 0; groups && i < groups->elements; i++) {
+		const redisReply *g = redis_field(groups->element[i], "name");
+
+		if (g && g->str && strcmp(g->str, name) == 0)
+			return groups->element[i];
+	}
+	return NULL;
+}
+
+static int64_t id_ms(const char *id)
+{
+	return strtoll(id, NULL, 10);
+}
+
+/* The oldest entry handed to nobody. */
+static int64_t oldest_ms(struct redis *r, const char *stream, const char *last, int64_t now_ms,
+			 struct err *e)
+{
+	char from[ENTRY_ID_MAX] = "-";
+	redisReply *first;
+	int64_t age = 0;
+
+	if (last)
+		entry_next_id(last, from);
+	first = redis_ask(r, e, "XRANGE", stream, from, "+", "COUNT", "1", NULL);
+	if (!first)
+		return -1;
+	if (first->elements == 1 && first->element[0]->elements == 2)
+		age = max_i64(0, now_ms - id_ms(first->element[0]->element[0]->str));
+	redis_free(first);
+	return age;
+}
+
+/* With on_done = ack done entries stay, so waiting is what lies behind the group's last. */
+static int64_t count_behind(struct redis *r, const char *stream, const char *last, struct err *e)
+{
+	char from[ENTRY_ID_MAX] = "-";
+	redisReply *page;
+	int64_t n;
+
+	if (last)
+		entry_next_id(last, from);
+	page = redis_ask(r, e, "XRANGE", stream, from, "+", "COUNT", LAG_COUNT_MAX, NULL);
+	n = page ? (int64_t)page->elements : -1;
+	redis_free(page);
+	return n;
+}
+
+static int fill(struct redis *r, const struct conf_queue *q, const struct keys *k,
+		const redisReply *all, struct stats *s, struct err *e)
+{
+	const redisReply *stream = all->element[R_STREAM];
+	const redisReply *group = find_group(all->element[R_GROUPS], q->group);
+	const redisReply *pending = all->element[R_PENDING];
+	const redisReply *counts = all->element[R_COUNTS];
+	const redisReply *lag = redis_field(group, "lag");
+	const redisReply *added = redis_field(stream, "entries-added");
+	const redisReply *last = redis_field(group, "last-delivered-id");
+	int64_t length = redis_int(redis_field(stream, "length"), 0);
+	int64_t now_ms = redis_int(all->element[R_TIME]->element[0], 0) * 1000 +
+			 redis_int(all->element[R_TIME]->element[1], 0) / 1000;
+	int64_t readded = 0;
+	int64_t sum;
+
+	memset(s, 0, sizeof(*s));
+	if (pending->type == REDIS_REPLY_ARRAY && pending->elements > 0)
+		s->running = redis_int(pending->element[0], 0);
+	s->delayed = redis_int(all->element[R_DELAYED], 0);
+	s->held = redis_int(all->element[R_HELD], 0);
+	s->dead = redis_int(all->element[R_DEAD], 0);
+	s->consumers = redis_int(redis_field(group, "consumers"), 0);
+	if (counts->type == REDIS_REPLY_ARRAY && counts->elements == 3) {
+		s->done = redis_int(counts->element[0], 0);
+		s->dropped = redis_int(counts->element[1], 0);
+		readded = redis_int(counts->element[2], 0);
+	}
+	if (q->on_done == CONF_DONE_DELETE || !group)
+		s->waiting = max_i64(0, length - s->running);
+	else if (lag && lag->type == REDIS_REPLY_INTEGER)
+		s->waiting = lag->integer;
+	else
+		s->waiting = count_behind(r, k->stream, last ? last->str : NULL, e);
+	if (s->waiting < 0)
+		return -1;
+	if (s->waiting > 0)
+		s->oldest_age_ms = oldest_ms(r, k->stream, last ? last->str : NULL, now_ms, e);
+	if (s->oldest_age_ms < 0)
+		return -1;
+	sum = s->waiting + s->running + s->delayed + s->held + s->dead + s->done + s->dropped;
+	s->accepted = sum;
+	if (added && q->start != CONF_START_END) {
+		s->accepted = redis_int(added, 0) - readded;
+		s->trimmed = max_i64(0, s->accepted - sum);
+	}
+	s->backlog = s->waiting + s->delayed;
+	return 0;
+}
+
+static int read_stats(struct redis *r, const struct conf_queue *q, struct stats *s, struct err *e)
+{
+	struct keys k;
+	redisReply *all;
+	int rc = -1;
+
+	keys_init(&k, q->name);
+	{
+		const char *const commands[N_R][REDIS_MULTI_WORDS] = {
+			[R_TYPE] = {"TYPE", k.stream},
+			[R_STREAM] = {"XINFO", "STREAM", k.stream},
+			[R_GROUPS] = {"XINFO", "GROUPS", k.stream},
+			[R_PENDING] = {"XPENDING", k.stream, q->group},
+			[R_DELAYED] = {"ZCARD", k.delayed},
+			[R_HELD] = {"XLEN", k.held},
+			[R_DEAD] = {"XLEN", k.dead},
+			[R_COUNTS] = {"HMGET", k.counters, "done", "dropped", "readded"},
+			[R_TIME] = {"TIME"},
+		};
+
+		all = redis_multi(r, e, commands, N_R);
+	}
+	if (all && (all->elements != N_R || all->element[R_TIME]->elements != 2)) {
+		err_set(e, EXIT_FORCED, "Redis at %s answers strangely; is it Redis 5 or later?",
+			redis_where(r));
+	} else if (all) {
+		const char *type = all->element[R_TYPE]->str;
+
+		if (type && strcmp(type, "stream") != 0 && strcmp(type, "none") != 0)
+			err_set(e, EXIT_FORCED, "%s is a %s, not a stream; is it the right name?",
+				q->name, type);
+		else
+			rc = fill(r, q, &k, all, s, e);
+	}
+	redis_free(all);
+	keys_release(&k);
+	return rc;
+}
+
+static json_t *as_json(const char *queue, const struct stats *s)
+{
+	json_t *o = json_object();
+	const struct {
+		const char *key;
+		int64_t n;
+	} rows[] = {
+		{"waiting", s->waiting}, {"running", s->running},
+		{"delayed", s->delayed}, {"held", s->held},
+		{"dead", s->dead},       {"accepted", s->accepted},
+		{"done", s->done},       {"dropped", s->dropped},
+		{"trimmed", s->trimmed}, {"consumers", s->consumers},
+		{"backlog", s->backlog}, {"oldest_age_ms", s->oldest_age_ms},
+	};
+
+	if (json_object_set_new(o, "queue", json_string(queue)) != 0)
+		json_object_set_new(o, "queue", json_null()); /* not UTF-8 */
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		json_object_set_new(o, rows[i].key, json_integer(rows[i].n));
+	return o;
+}
+
+static void add_row(struct table *t, const char *queue, const struct stats *s)
+{
+	const int64_t numbers[] = {s->waiting, s->running, s->delayed, s->held,
+				   s->dead,    s->done,    s->accepted};
+	struct buf age = BUF_INIT;
+
+	table_cell(t, queue);
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		table_cellf(t, "%lld", (long long)numbers[i]);
+	if (s->waiting)
+		out_age(&age, s->oldest_age_ms);
+	else
+		buf_adds(&age, "-");
+	table_cell(t, age.data);
+	buf_release(&age);
+}
+
+/* What deserves a line of its own because it should be 0. */
+static void add_remarks(struct buf *out, const char *queue, const struct stats *s)
+{
+	if (s->dropped)
+		buf_addf(out, "%s: %lld dropped (dead letters beyond dead_max, or by drop)\n",
+			 queue, (long long)s->dropped);
+	if (s->trimmed)
+		buf_addf(out,
+			 "%s: %lld were removed from the stream by somebody else (XTRIM, MAXLEN, "
+			 "XDEL) before they ran\n",
+			 queue, (long long)s->trimmed);
+}
+
+static int print_stats(struct ctl *c, struct redis *r, const char *const *names, size_t n,
+		       struct err *e)
+{
+	struct table *t = table_new("queue >waiting >running >delayed >held >dead >done >accepted "
+				    "oldest");
+	json_t *list = json_array();
+	struct buf out = BUF_INIT;
+	struct buf remarks = BUF_INIT;
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct conf_queue *q = target_queue(&c->target, names[i], e);
+		struct stats s;
+
+		rc = q ? read_stats(r, q, &s, e) : -1;
+		if (rc != 0)
+			break;
+		json_array_append_new(list, as_json(names[i], &s));
+		add_row(t, names[i], &s);
+		add_remarks(&remarks, names[i], &s);
+	}
+	if (rc == 0 && c->options->json) {
+		char *text = json_dumps(c->options->n_args ? json_array_get(list, 0) : list,
+					JSON_COMPACT);
+
+		buf_addf(&out, "%s\n", text);
+		free(text);
+	} else if (rc == 0) {
+		table_print(t, 0, &out);
+		buf_add(&out, remarks.data, remarks.len);
+	}
+	out_write(&out);
+	table_free(t);
+	json_decref(list);
+	buf_release(&out);
+	buf_release(&remarks);
+	return rc;
+}
+
+int verb_stats(struct ctl *c, struct err *e)
+{
+	const struct options *o = c->options;
+	const struct conf *conf = target_conf(&c->target, e);
+	const char **names;
+	struct redis *r;
+	size_t n = 0;
+	int rc = -1;
+
+	if (!conf)
+		return -1;
+	names = xcalloc(conf_n_queues(conf) + 1, sizeof(*names));
+	if (o->n_args)
+		names[n++] = o->args[0];
+	else
+		for (size_t i = 0; i < conf_n_queues(conf); i++)
+			names[n++] = conf_queue_at(conf, i)->name;
+	if (n == 0) {
+		rc = err_set(e, EXIT_USAGE, "of which queue? Say redisqctl stats QUEUE");
+	} else if ((r = redis_open(&c->target, e)) != NULL) {
+		rc = print_stats(c, r, names, n, e);
+		redis_close(r);
+	}
+	free(names);
+	return rc;
+}
