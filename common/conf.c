@@ -280,6 +280,12 @@ static struct section *plain_section(const struct conf *c, enum conf_section s)
 	return s == CONF_SUPERVISOR ? c->supervisor : s == CONF_REDIS ? c->redis : c->all;
 }
 
+/* NULL: no such queue. */
+static struct section *section_of(const struct conf *c, enum conf_section s, const char *queue)
+{
+	return s == CONF_QUEUE && queue ? find_queue(c, queue) : plain_section(c, s);
+}
+
 static bool apply_all(struct conf *c, const char *queue, const struct conf_row *row,
 		      const void *field, enum conf_origin origin, const char *where)
 {
@@ -402,7 +408,7 @@ static const struct meta *meta_of(const struct conf *c, enum conf_section s, con
 				  const char *key)
 {
 	const struct conf_row *row = conf_row(s, key);
-	const struct section *in = s == CONF_QUEUE && queue ? find_queue(c, queue) : NULL;
+	const struct section *in = section_of(c, s, queue);
 
 	INVARIANT(row != NULL);
 	return &(in ? in : plain_section(c, s))->meta[row - conf_rows];
@@ -424,7 +430,7 @@ enum conf_origin conf_origin_of(const struct conf *c, enum conf_section s, const
 
 void *conf_edit(struct conf *c, enum conf_section s, const char *queue)
 {
-	struct section *in = s == CONF_QUEUE && queue ? find_queue(c, queue) : plain_section(c, s);
+	struct section *in = section_of(c, s, queue);
 
 	return in ? in->fields : NULL;
 }
@@ -432,14 +438,14 @@ void *conf_edit(struct conf *c, enum conf_section s, const char *queue)
 void conf_edit_origin(struct conf *c, enum conf_section s, const char *queue, const char *key,
 		      enum conf_origin origin, const char *where)
 {
-	struct section *in = s == CONF_QUEUE && queue ? find_queue(c, queue) : plain_section(c, s);
+	struct section *in = section_of(c, s, queue);
 
 	set_meta(&in->meta[conf_row(s, key) - conf_rows], origin, where);
 }
 
 static const void *diff_side(const struct conf *c, enum conf_section s, const char *queue)
 {
-	const struct section *in = s == CONF_QUEUE ? find_queue(c, queue) : plain_section(c, s);
+	const struct section *in = section_of(c, s, queue);
 
 	INVARIANT(in != NULL);
 	return in->fields;

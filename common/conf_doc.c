@@ -35,7 +35,7 @@ static const char *type_text(const struct conf_row *row)
 	case CONF_ENVLIST:
 		return "NAME=VALUE ...";
 	}
-	INVARIANT(!"a type of the table");
+	invariant_failed(__FILE__, __LINE__, "a type of the table");
 }
 
 static const char *reload_text(const struct conf_row *row)
@@ -48,7 +48,7 @@ static const char *reload_text(const struct conf_row *row)
 	case CONF_BOOT:
 		return "Needs a new start.";
 	}
-	INVARIANT(!"a reload of the table");
+	invariant_failed(__FILE__, __LINE__, "a reload of the table");
 }
 
 /* "range 1 to 10000"; nothing where there is none. */

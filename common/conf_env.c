@@ -13,7 +13,8 @@
 
 #define ENV_FILE_MAX (1 << 20)
 
-/* REDISQ_ variables that are no settings: what a handler is told, and the worker to use. */
+/* REDISQ_ variables that are no settings: what a handler is told, the worker to use, the tests'
+ * own. */
 static const char *const no_settings[] = {
 	"REDISQ_ID",         "REDISQ_QUEUE",          "REDISQ_ATTEMPT",     "REDISQ_MAX_ATTEMPTS",
 	"REDISQ_DELIVERIES", "REDISQ_ENQUEUED_AT_MS", "REDISQ_DEADLINE_MS", "REDISQ_WORKER",

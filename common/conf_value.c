@@ -196,7 +196,7 @@ enum conf_parsed conf_value_parse(const struct conf_row *row, const char *text, 
 	case CONF_ENVLIST:
 		return parse_envlist(text, field, e);
 	}
-	INVARIANT(!"a type of the table");
+	invariant_failed(__FILE__, __LINE__, "a type of the table");
 }
 
 void conf_value_init(const struct conf_row *row, void *field)
@@ -291,7 +291,7 @@ bool conf_value_equal(const struct conf_row *row, const void *a, const void *b)
 	case CONF_ENVLIST:
 		return strv_equal(a, b);
 	}
-	INVARIANT(!"a type of the table");
+	invariant_failed(__FILE__, __LINE__, "a type of the table");
 }
 
 static void strv_copy(struct strv *to, const struct strv *from)
