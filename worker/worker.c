@@ -446,7 +446,14 @@ static void on_turn(struct ev_loop *loop ATTR_UNUSED, ev_prepare *p, int revents
 {
 	struct worker *w = p->data;
 
-	atomic_store_explicit(&w->board->heartbeat_ms, clock_boot_ms(), memory_order_relaxed);
+	int64_t now = clock_boot_ms();
+
+	atomic_store_explicit(&w->board->heartbeat_ms, now, memory_order_relaxed);
+	/* The timer is there for a loop that nothing else wakes: any turn puts it off. */
+	if (w->heartbeat.repeat > 0 && now >= w->beat_put_off_ms) {
+		ev_timer_again(w->loop, &w->heartbeat);
+		w->beat_put_off_ms = now + (int64_t)(w->heartbeat.repeat * 100);
+	}
 	if (w->phase == WORKER_OVER)
 		return;
 	w->qops->turn(w->queue);
@@ -506,8 +513,8 @@ void worker_init(struct worker *w, const struct conf *conf, const struct conf_qu
 	init_timer(w, &w->heartbeat, on_heartbeat);
 	init_timer(w, &w->first_task, on_first_task);
 	if (beat > 0) {
-		ev_timer_set(&w->heartbeat, (double)beat / 3000.0, (double)beat / 3000.0);
-		ev_timer_start(w->loop, &w->heartbeat);
+		w->heartbeat.repeat = (double)beat / 2500.0;
+		ev_timer_again(w->loop, &w->heartbeat);
 	}
 	if (slot == 0) {
 		ev_timer_set(&w->first_task, FIRST_TASK_S, 0.0);

@@ -60,6 +60,7 @@ struct worker {
 
 	ev_prepare turn;
 	ev_timer heartbeat;
+	int64_t beat_put_off_ms; /* when a turn next pushes it back */
 	ev_timer limit;	  /* drain: stop what still runs */
 	ev_timer give_up; /* drain: leave whatever the state */
 	ev_timer probe;	  /* breaker */
