@@ -185,7 +185,8 @@ static bool check_line(struct reader *r, struct slice line)
 		return false;
 	}
 	if (r->plain && memmem(line.data, line.len, " ;", 2)) {
-		complain(r, "this build of inih would cut the value at \" ;\"; remove the blank");
+		complain(r, "this build of inih would cut the value at \" ;\"; remove the blank (a "
+			    "password can be in a password_file)");
 		return false;
 	}
 	if (!memchr(line.data, '=', line.len)) {
