@@ -4,10 +4,22 @@
 #include "child_env.h"
 #include "fields.h"
 
+/* W3C: 55 bytes, later versions may be longer. A string of 128 KiB would make exec fail. */
+#define TRACEPARENT_MAX 256
+
+/* Of two variables with one name getenv() finds the first: the base must not hide ours. */
 static void put(struct strv *out, const char *name, const char *value)
 {
 	char *pair = xasprintf("%s=%s", name, value);
+	size_t n = strlen(name) + 1;
 
+	for (size_t i = 0; i < out->n; i++) {
+		if (strncmp(out->v[i], pair, n) == 0) {
+			free(out->v[i]);
+			out->v[i] = pair;
+			return;
+		}
+	}
 	strv_add(out, pair);
 	free(pair);
 }
@@ -54,7 +66,7 @@ void child_env(const struct strv *base, const struct task *t, const struct run_f
 	put_int(out, "REDISQ_SLOT", f->slot);
 	put_int(out, "REDISQ_ANSWER_FD", 3);
 	put_fields(out, t, f->queue);
-	if (trace) {
+	if (trace && trace->value.len <= TRACEPARENT_MAX) {
 		char *value = xmemdup0(trace->value.data, trace->value.len);
 
 		put(out, "TRACEPARENT", value);

@@ -8,15 +8,15 @@ static const struct {
 	int code;
 	enum outcome_kind kind;
 } codes[] = {
-	{0, OUTCOME_DONE},	{75, OUTCOME_SNOOZED}, /* EX_TEMPFAIL */
-	{65, OUTCOME_REJECTED},			       /* EX_DATAERR */
-	{100, OUTCOME_REJECTED},		       /* as in qmail: permanent */
-	{78, OUTCOME_BROKEN},			       /* EX_CONFIG */
-	{126, OUTCOME_BROKEN},			       /* a shell's "cannot execute" */
-	{127, OUTCOME_BROKEN},			       /* a shell's "not found" */
-	{134, OUTCOME_CRASHED},			       /* 128 + SIGABRT, told by a shell */
-	{137, OUTCOME_CRASHED},			       /* 128 + SIGKILL */
-	{139, OUTCOME_CRASHED},			       /* 128 + SIGSEGV */
+	{0, OUTCOME_DONE},       {75, OUTCOME_SNOOZED}, /* EX_TEMPFAIL */
+	{65, OUTCOME_REJECTED},                         /* EX_DATAERR */
+	{100, OUTCOME_REJECTED},                        /* as in qmail: permanent */
+	{78, OUTCOME_BROKEN},                           /* EX_CONFIG */
+	{126, OUTCOME_BROKEN},                          /* a shell's "cannot execute" */
+	{127, OUTCOME_BROKEN},                          /* a shell's "not found" */
+	{134, OUTCOME_CRASHED},                         /* 128 + SIGABRT, told by a shell */
+	{137, OUTCOME_CRASHED},                         /* 128 + SIGKILL */
+	{139, OUTCOME_CRASHED},                         /* 128 + SIGSEGV */
 };
 
 static enum outcome_kind kind_of_code(int code)
@@ -51,34 +51,31 @@ static void describe(struct outcome *o, const struct child_exit *x)
 		 name ? name : "", x->core ? " (core dumped)" : "");
 }
 
-/* What it said on fd 3 against how it exited: a bad exit beats "done", the other words beat 0. */
+/*
+ * What it said on fd 3 against how it exited: a bad exit beats "done", the other words beat 0, and
+ * an exit code that says something of its own (75, 65 ...) is only explained by the same word.
+ */
 static void apply_answer(struct outcome *o, const struct answer *a)
 {
+	static const enum outcome_kind kinds[] = {
+		[ANSWER_RETRY] = OUTCOME_FAILED,
+		[ANSWER_SNOOZE] = OUTCOME_SNOOZED,
+		[ANSWER_DEAD] = OUTCOME_REJECTED,
+	};
 	bool failed = o->kind == OUTCOME_FAILED;
+	enum outcome_kind said;
 
-	if (o->kind != OUTCOME_DONE && !failed)
+	if (a->type == ANSWER_NONE || a->type == ANSWER_DONE)
 		return;
-	switch (a->type) {
-	case ANSWER_NONE:
-	case ANSWER_DONE:
+	said = kinds[a->type];
+	if (o->kind != OUTCOME_DONE && o->kind != said && !(failed && said == OUTCOME_REJECTED))
 		return;
-	case ANSWER_RETRY:
-		o->kind = OUTCOME_FAILED;
-		break;
-	case ANSWER_SNOOZE:
-		if (failed)
-			return;
-		o->kind = OUTCOME_SNOOZED;
-		break;
-	case ANSWER_DEAD:
-		o->kind = OUTCOME_REJECTED;
-		break;
-	}
 	o->delay_ms = a->delay_ms;
 	if (a->error[0])
 		snprintf(o->error, sizeof(o->error), "%s", a->error);
-	else if (!failed)
+	else if (o->kind == OUTCOME_DONE)
 		snprintf(o->error, sizeof(o->error), "%s", "asked for on fd 3");
+	o->kind = said;
 }
 
 void exec_outcome(struct outcome *o, const struct child_exit *x, const struct answer *a,
@@ -89,7 +86,8 @@ void exec_outcome(struct outcome *o, const struct child_exit *x, const struct an
 	describe(o, x);
 	switch (stop) {
 	case EXEC_STOP_CANCEL:
-		/* One that finished all the same has done its work: say so rather than do it twice. */
+		/* One that finished all the same has done its work: say so rather than do it twice.
+		 */
 		if (!x->signaled && x->code == 0 && a->type <= ANSWER_DONE) {
 			o->kind = OUTCOME_DONE;
 			return;

@@ -10,9 +10,9 @@
 
 struct frames {
 	struct ev_loop *loop; /* borrowed */
-	ev_io io;	      /* active while bytes wait */
+	ev_io io;             /* active while bytes wait */
 	ev_prepare flush;     /* active while bytes were added in this turn */
-	int fd;		      /* borrowed */
+	int fd;               /* borrowed */
 	bool framed;
 	int slot;
 	size_t line_max;
@@ -111,7 +111,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents ATTR_UNU
 
 	ev_prepare_stop(loop, p);
 	write_some(f);
-	if (f->out.len > 0)
+	if (f->out.len > 0 || f->unsaid)
 		ev_io_start(loop, &f->io);
 }
 

@@ -29,6 +29,8 @@ struct queue_events {
 	void (*on_lost)(struct worker *w, struct queue *q, struct task *t);
 	/* The task's slot is free: settled, or disowned without a handler. */
 	void (*on_gone)(struct worker *w, struct queue *q, struct task *t);
+	/* Entries that were not in the table were given back: others should look for them. */
+	void (*on_released)(struct worker *w, struct queue *q, int n);
 	/* The queue has left Redis (or gave up trying); nothing of it is used any more. */
 	void (*on_left)(struct worker *w, struct queue *q);
 };

@@ -1,15 +1,21 @@
 /* reply.c - see reply.h. */
+#include <errno.h>
 #include <hiredis/hiredis.h>
 
 #include "reply.h"
 
-/* Inside scripts 7.0 keeps the code in front, 6.x puts it somewhere in the text. */
-static bool says(const redisReply *r, const char *word)
+static bool begins_with(const redisReply *r, const char *word)
+{
+	return strncmp(r->str, word, strlen(word)) == 0;
+}
+
+static bool contains(const redisReply *r, const char *word)
 {
 	return strstr(r->str, word) != NULL;
 }
 
-static bool says_any(const redisReply *r, const char *const *words)
+static bool says_any(const redisReply *r, const char *const *words,
+		     bool (*says)(const redisReply *r, const char *word))
 {
 	for (; *words; words++)
 		if (says(r, *words))
@@ -21,16 +27,20 @@ static const struct {
 	enum reply_kind kind;
 	const char *const words[12];
 } kinds[] = {
-	{REPLY_REDIRECT, {"READONLY", "force unblock", "MOVED ", "ASK ", NULL}},
-	{REPLY_NOGROUP, {"NOGROUP", "the stream key no longer exists", NULL}},
+	{REPLY_REDIRECT, {"READONLY", "UNBLOCKED force unblock", "MOVED ", "ASK ", NULL}},
+	{REPLY_NOGROUP, {"NOGROUP", "UNBLOCKED the stream key no longer exists", NULL}},
 	{REPLY_WAIT,
 	 {"LOADING", "BUSY ", "MASTERDOWN", "NOREPLICAS", "MISCONF", "CLUSTERDOWN", "TRYAGAIN",
 	  "max number of clients", "UNBLOCKED", "UNKILLABLE", NULL}},
 	{REPLY_OOM, {"OOM ", NULL}},
-	{REPLY_DENIED, {"NOAUTH", "WRONGPASS", "NOPERM", "can't run this command", "ACL fail", NULL}},
+	{REPLY_DENIED,
+	 {"NOAUTH", "WRONGPASS", "NOPERM", "can't run this command", "ACL fail", NULL}},
 	{REPLY_WRONGTYPE, {"WRONGTYPE", NULL}},
 	{REPLY_BUSYGROUP, {"BUSYGROUP", NULL}},
-	{REPLY_UNKNOWN, {"unknown command", "Unknown subcommand", "unknown subcommand", NULL}},
+	{REPLY_UNKNOWN,
+	 {"ERR unknown command", "ERR Unknown subcommand", "ERR unknown subcommand",
+	  "unknown command", "Unknown subcommand", "unknown subcommand", "Unknown Redis command",
+	  NULL}},
 };
 
 enum reply_kind reply_kind(const struct redisReply *r)
@@ -39,8 +49,13 @@ enum reply_kind reply_kind(const struct redisReply *r)
 		return REPLY_LOST;
 	if (r->type != REDIS_REPLY_ERROR)
 		return REPLY_OK;
+	/* The code is in front; the text behind it may quote keys with any name. Only errors inside
+	 * scripts of 6.x have it somewhere in the text. */
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (says_any(r, kinds[i].words))
+		if (says_any(r, kinds[i].words, begins_with))
+			return kinds[i].kind;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (says_any(r, kinds[i].words, contains))
 			return kinds[i].kind;
 	return REPLY_BAD;
 }
@@ -68,8 +83,11 @@ int64_t reply_int(const struct redisReply *r, int64_t otherwise)
 		return r->integer;
 	if (r->type != REDIS_REPLY_STRING || r->len == 0)
 		return otherwise;
+	if (strspn(r->str, "-0123456789") != r->len)
+		return otherwise;
+	errno = 0;
 	n = strtoll(r->str, &end, 10);
-	return *end ? otherwise : n;
+	return *end || end == r->str || errno ? otherwise : n;
 }
 
 size_t reply_len(const struct redisReply *r)
@@ -114,8 +132,11 @@ int reply_fields(const struct redisReply *fields,
 {
 	size_t n = reply_len(fields);
 
-	if (n % 2 != 0)
+	if (!fields || fields->type != REDIS_REPLY_ARRAY || n % 2 != 0)
 		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (fields->element[i]->type != REDIS_REPLY_STRING)
+			return -1;
 	for (size_t i = 0; i < n; i += 2)
 		fn(arg, reply_slice(fields->element[i]), reply_slice(fields->element[i + 1]));
 	return 0;

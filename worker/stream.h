@@ -153,6 +153,9 @@ bool stream_start_fetched(struct queue *q, int64_t now_ms);
 /* stream_settle.c */
 /* Sends what may be sent; true when something needs fresher evidence first. */
 bool stream_settle_flush(struct queue *q, int64_t now_ms);
+/* Entries under our name that are not in the table: lets others have them. */
+struct candidate;
+void stream_release(struct queue *q, const struct candidate *list, int n);
 /* The task is another's. */
 void stream_lose(struct queue *q, struct task *t);
 

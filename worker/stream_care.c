@@ -37,8 +37,9 @@ void stream_fence(struct queue *q)
 		  q->consumer);
 	stream_set_phase(q, STREAM_FENCED, "fenced");
 	atomic_store(&w->board->consuming, 0);
+	/* A settlement under way is refused by its script, and comes to the same end there. */
 	for (int i = 0; i < w->n_tasks; i++)
-		if (w->tasks[i].state != TASK_GONE)
+		if (w->tasks[i].state != TASK_GONE && !w->tasks[i].sent)
 			stream_lose(q, &w->tasks[i]);
 	stream_unblock(q);
 }
@@ -72,9 +73,8 @@ static void take_extras(struct queue *q, const struct redisReply *extras, int64_
 		int asked = ledger_ask(&q->w->ledger, LEDGER_CLAIM,
 				       (int)min_i64(n, worker_may_ask(q->w)));
 
-		log_info("%d entries were delivered to a lost connection; taking %d of them", n,
-			 asked);
 		stream_take(q, list, asked, now);
+		stream_release(q, list + asked, n - asked);
 	}
 }
 

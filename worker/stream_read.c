@@ -90,7 +90,8 @@ static void on_read(void *arg, const struct redisReply *r)
 	struct arrivals in = {.q = q};
 	int n;
 
-	if (reply_kind(r) != REPLY_OK) {
+	if (reply_kind(r) != REPLY_OK || q->phase != STREAM_OPEN) {
+		/* Fenced meanwhile: what it brought is pending under a name that is not ours. */
 		read_over(q, 0);
 		stream_trouble(q, r, "reading");
 		return;

@@ -222,25 +222,57 @@ static struct settle_batch *collect(struct queue *q, int64_t now, bool *stale)
 	return b;
 }
 
+static void add_head(struct args *a, const struct queue *q, int n)
+{
+	args_str(a, q->keys.stream);
+	args_str(a, q->keys.delayed);
+	args_str(a, q->keys.bodies);
+	args_str(a, q->keys.dead);
+	args_str(a, q->keys.held);
+	args_str(a, q->keys.counters);
+	args_str(a, q->keys.ckpt);
+	args_str(a, q->keys.crash);
+	args_str(a, q->c->group);
+	args_str(a, q->consumer);
+	args_int(a, q->c->on_done == CONF_DONE_ACK);
+	args_int(a, q->c->dead_max);
+	args_int(a, n);
+}
+
+static void on_released(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+
+	/* An error changes nothing: the next renewal finds the same entries again. */
+	if (reply_kind(r) == REPLY_OK)
+		q->events->on_released(q->w, q, (int)reply_len(r));
+}
+
+void stream_release(struct queue *q, const struct candidate *list, int n)
+{
+	struct args a;
+
+	if (n == 0)
+		return;
+	args_init(&a);
+	add_head(&a, q, n);
+	for (int i = 0; i < n; i++) {
+		args_str(&a, op_word(VERDICT_RELEASE));
+		args_str(&a, list[i].id);
+		args_int(&a, (int64_t)list[i].token);
+		args_int(&a, 0);
+	}
+	if (stream_script(stream_link(q), SCRIPT_SETTLE, 8, &a, on_released, q) < 0)
+		log_debug("no link to release %d entries over", n);
+}
+
 static void send_batch(struct queue *q, struct settle_batch *b)
 {
 	struct rconn *link = stream_link(q);
 	struct args a;
 
 	args_init(&a);
-	args_str(&a, q->keys.stream);
-	args_str(&a, q->keys.delayed);
-	args_str(&a, q->keys.bodies);
-	args_str(&a, q->keys.dead);
-	args_str(&a, q->keys.held);
-	args_str(&a, q->keys.counters);
-	args_str(&a, q->keys.ckpt);
-	args_str(&a, q->keys.crash);
-	args_str(&a, q->c->group);
-	args_str(&a, q->consumer);
-	args_int(&a, q->c->on_done == CONF_DONE_ACK);
-	args_int(&a, q->c->dead_max);
-	args_int(&a, b->n);
+	add_head(&a, q, b->n);
 	for (int i = 0; i < b->n; i++) {
 		struct task *t = b->tasks[i];
 

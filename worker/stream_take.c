@@ -13,9 +13,10 @@ static void on_taken(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 	const struct redisReply *list = reply_at(r, 1);
 	int64_t evidence = lease_evidence(q->take_sent_ms, q->c->lease);
+	bool fine = reply_kind(r) == REPLY_OK && q->phase == STREAM_OPEN;
 	int n_new = 0;
 
-	for (size_t i = 0; reply_kind(r) == REPLY_OK && i < reply_len(list); i++) {
+	for (size_t i = 0; fine && i < reply_len(list); i++) {
 		const struct redisReply *e = reply_at(list, i);
 		uint64_t token = (uint64_t)reply_int(reply_at(e, 1), 0);
 
@@ -25,7 +26,7 @@ static void on_taken(void *arg, const struct redisReply *r)
 	ledger_got(&q->w->ledger, LEDGER_CLAIM, q->take_asked, n_new);
 	q->take_asked = 0;
 	q->take_first = false;
-	if (reply_kind(r) != REPLY_OK) {
+	if (!fine) {
 		stream_trouble(q, r, "taking over entries");
 		return;
 	}

@@ -7,9 +7,9 @@ struct cell {
 	enum task_state next;
 };
 
-#define GO(state)                                                                                  \
-	{                                                                                          \
-		.ok = true, .next = TASK_##state                                                   \
+#define GO(state) \
+	{ \
+		.ok = true, .next = TASK_##state \
 	}
 
 static const struct cell table[TASK_N_STATES][TASK_N_EVENTS] = {
@@ -120,13 +120,36 @@ static int64_t number(struct slice s, int64_t otherwise)
 		return otherwise;
 	memcpy(text, s.data, s.len);
 	text[s.len] = '\0';
+	if (strspn(text, "-0123456789") != s.len)
+		return otherwise;
 	n = strtoll(text, &end, 10);
-	return *end ? otherwise : n;
+	return *end || end == text ? otherwise : n;
 }
 
 static int bounded(int64_t n, int64_t low)
 {
 	return (int)min_i64(max_i64(n, low), 1000000000);
+}
+
+/*
+ * The producer's id stands in log lines and in an environment: what would break those is written
+ * as %XX, and the rest is cut off. NULL when nothing is left.
+ */
+static char *label_of(struct slice id)
+{
+	struct buf out = BUF_INIT;
+
+	for (size_t i = 0; i < id.len && out.len < TASK_LABEL_MAX; i++) {
+		unsigned char c = (unsigned char)id.data[i];
+
+		if (c > ' ' && c != 0x7f)
+			buf_addc(&out, (char)c);
+		else
+			buf_addf(&out, "%%%02X", c);
+	}
+	if (out.len > TASK_LABEL_MAX)
+		buf_truncate(&out, TASK_LABEL_MAX);
+	return out.len > 0 ? buf_detach(&out) : NULL;
 }
 
 /* True when it was one of the reserved fields, which are not the user's. */
@@ -136,7 +159,7 @@ static bool reserved(struct task *t, const struct field *f)
 		return false;
 	if (slice_eq_str(f->name, "redisq.id")) {
 		free(t->label);
-		t->label = xmemdup0(f->value.data, f->value.len);
+		t->label = label_of(f->value);
 	} else if (slice_eq_str(f->name, "redisq.attempt")) {
 		t->attempt = bounded(number(f->value, 1), 1);
 	} else if (slice_eq_str(f->name, "redisq.snoozes")) {

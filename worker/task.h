@@ -16,32 +16,34 @@
 #include "scoreboard.h"
 #include "verdict.h"
 
-#define TASK_STATES(X)                                                                             \
-	X(GONE, "gone")	      /* the slot is free */                                               \
-	X(FETCHED, "fetched") /* ours, not started: waits for fresh evidence */                    \
-	X(RUNNING, "running")                                                                      \
+#define TASK_STATES(X) \
+	X(GONE, "gone")       /* the slot is free */ \
+	X(FETCHED, "fetched") /* ours, not started: waits for fresh evidence */ \
+	X(RUNNING, "running") \
 	X(SETTLING, "settling") /* has a verdict that Redis has not confirmed */
 
-#define TASK_EVENTS(X)                                                                             \
-	X(FETCH, "fetched")                                                                        \
-	X(START, "started")                                                                        \
-	X(FINISH, "finished") /* there is a verdict: after the run, or instead of one */           \
-	X(SETTLE, "settled")  /* Redis answered */                                                 \
+#define TASK_EVENTS(X) \
+	X(FETCH, "fetched") \
+	X(START, "started") \
+	X(FINISH, "finished") /* there is a verdict: after the run, or instead of one */ \
+	X(SETTLE, "settled")  /* Redis answered */ \
 	X(DISOWN, "disowned") /* lost to another, and no handler (any more) */
 
 enum task_state {
 #define X(name, word) TASK_##name,
 	TASK_STATES(X)
 #undef X
-	TASK_N_STATES
+		TASK_N_STATES
 };
 
 enum task_event {
 #define X(name, word) TASK_ON_##name,
 	TASK_EVENTS(X)
 #undef X
-	TASK_N_EVENTS
+		TASK_N_EVENTS
 };
+
+#define TASK_LABEL_MAX 255
 
 struct field {
 	struct slice name; /* both into task->bytes */
@@ -51,14 +53,15 @@ struct field {
 struct task {
 	enum task_state state;
 	enum ledger_place place;
-	int row; /* on the scoreboard while a handler runs, else -1 */
+	int row;               /* on the scoreboard while a handler runs, else -1 */
 	char id[BOARD_ID_MAX]; /* entry id: the key of everything in Redis */
-	uint64_t token;	       /* PEL delivery count: with the consumer's name, what owns the entry */
-	int attempt;	       /* from 1 */
+	uint64_t token; /* PEL delivery count: with the consumer's name, what owns the entry */
+	int attempt;    /* from 1 */
 	int snoozes;
 	int64_t deliveries; /* all hands it went through, this one included */
 	int64_t enqueued_at_ms;
-	char *label; /* owned: redisq.id or the entry id: REDISQ_ID, the idempotency key */
+	char *label; /* owned: redisq.id or the entry id: REDISQ_ID, the idempotency key; without
+		      * blanks and control bytes, at most TASK_LABEL_MAX long */
 
 	struct buf bytes;     /* owned */
 	struct field *fields; /* owned; the user's, in order, duplicates too */
@@ -67,13 +70,13 @@ struct task {
 
 	int64_t evidence_ms; /* boot clock: ours for sure until then */
 	int64_t started_ms;  /* boot clock */
-	bool lost;	     /* another has it: the result will be refused, so it is not sent */
-	bool sent;	     /* its settlement is under way */
-	bool resent;	     /* and had been sent before, on a link that was lost */
+	bool lost;           /* another has it: the result will be refused, so it is not sent */
+	bool sent;           /* its settlement is under way */
+	bool resent;         /* and had been sent before, on a link that was lost */
 	struct outcome outcome;
 	struct verdict verdict;
 	struct list link; /* settlements to send or under way */
-	void *run;	  /* the handler's, NULL unless it runs */
+	void *run;        /* the handler's, NULL unless it runs */
 };
 
 void task_init(struct task *t);
@@ -84,7 +87,8 @@ bool task_event(struct task *t, enum task_event ev) ATTR_MUST_CHECK;
 const char *task_state_word(enum task_state s);
 const char *task_event_word(enum task_event ev);
 
-/* A new entry in a free slot: id and token; fields follow by task_add_field(), then task_parsed(). */
+/* A new entry in a free slot: id and token; fields follow by task_add_field(), then task_parsed().
+ */
 void task_begin(struct task *t, struct slice id, uint64_t token);
 void task_add_field(struct task *t, struct slice name, struct slice value);
 /* Reads the reserved fields out of what was added; `token` counts as this entry's deliveries. */

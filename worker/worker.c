@@ -334,6 +334,11 @@ static void on_gone(struct worker *w, struct queue *q ATTR_UNUSED, struct task *
 	drain_on(w);
 }
 
+static void on_released(struct worker *w, struct queue *q ATTR_UNUSED, int n)
+{
+	w->n_released += n;
+}
+
 static void on_left(struct worker *w, struct queue *q ATTR_UNUSED)
 {
 	over(w);
@@ -346,6 +351,7 @@ const struct queue_events worker_queue_events = {
 	.on_task = on_task,
 	.on_lost = on_lost,
 	.on_gone = on_gone,
+	.on_released = on_released,
 	.on_left = on_left,
 };
 
