@@ -22,6 +22,7 @@ struct meta {
 struct section {
 	enum conf_section kind;
 	void *fields; /* owned: struct conf_supervisor, conf_redis or conf_queue */
+	char *where;  /* owned: of a queue's header, NULL = not from a file */
 	struct meta meta[CONF_ROWS_MAX];
 };
 
@@ -56,6 +57,7 @@ static void section_free(struct section *s)
 	}
 	if (s->kind == CONF_QUEUE)
 		free(((struct conf_queue *)s->fields)->name);
+	free(s->where);
 	free(s->fields);
 	free(s);
 }
@@ -441,6 +443,19 @@ void conf_edit_origin(struct conf *c, enum conf_section s, const char *queue, co
 	struct section *in = section_of(c, s, queue);
 
 	set_meta(&in->meta[conf_row(s, key) - conf_rows], origin, where);
+}
+
+void conf_set_queue_where(struct conf *c, const char *queue, const char *where)
+{
+	struct section *in = find_queue(c, queue);
+
+	free(in->where);
+	in->where = xstrdup(where);
+}
+
+const char *conf_queue_where(const struct conf *c, const char *queue)
+{
+	return find_queue(c, queue)->where;
 }
 
 static const void *diff_side(const struct conf *c, enum conf_section s, const char *queue)

@@ -94,6 +94,7 @@ static void enter(struct reader *r, enum conf_section s, const char *queue)
 static void enter_queue(struct reader *r, const char *name)
 {
 	struct err e;
+	char *where;
 
 	for (size_t i = 0; i < r->queues.n; i++)
 		if (strcmp(r->queues.v[i], name) == 0) {
@@ -105,6 +106,9 @@ static void enter_queue(struct reader *r, const char *name)
 		complain(r, "%s", e.text);
 		return;
 	}
+	where = xasprintf("%s:%zu", r->path, r->line);
+	conf_set_queue_where(r->c, name, where);
+	free(where);
 	strv_add(&r->queues, name);
 	r->queue_lines = xrealloc(r->queue_lines, r->queues.n * sizeof(*r->queue_lines));
 	r->queue_lines[r->queues.n - 1] = r->line;

@@ -64,6 +64,9 @@ const void *conf_cfield(const struct conf_row *row, const void *section_struct);
 void *conf_edit(struct conf *c, enum conf_section s, const char *queue);
 void conf_edit_origin(struct conf *c, enum conf_section s, const char *queue, const char *key,
 		      enum conf_origin origin, const char *where);
+/* Where the header of a queue that exists stands ("redisq.ini:12"); NULL: in no file. */
+void conf_set_queue_where(struct conf *c, const char *queue, const char *where);
+const char *conf_queue_where(const struct conf *c, const char *queue);
 
 /* The instance's name is a sub-directory: A-Z a-z 0-9 . _ -, not first a '.', at most 64. */
 int conf_check_name(const char *name, struct err *e) ATTR_MUST_CHECK;
