@@ -6,6 +6,8 @@
 #include "log.h"
 
 #define LOCK_RETRY_S 0.25
+/* A fat worker that could not be replaced is tried again after this. */
+#define RECYCLE_RETRY_MS 30000
 
 static void on_lock_timer(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
 {
@@ -178,6 +180,8 @@ static void check_memory(struct fleet *f, struct slot *s)
 	int64_t rss;
 
 	if (limit <= 0 || !p || p->state != PROC_READY || s->next || s->roll_pending)
+		return;
+	if (f->roll.failed && clock_mono_ms() - f->roll.ended_ms < RECYCLE_RETRY_MS)
 		return;
 	rss = proc_measure_rss(p);
 	if (rss <= limit)

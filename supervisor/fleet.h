@@ -22,7 +22,7 @@ struct roll {
 	bool active;
 	struct generation *gen; /* owned reference: what the new workers run */
 	char *failed;           /* owned: why the last roll stopped, NULL = it did not */
-	int64_t number;         /* counts rolls of this fleet */
+	int64_t ended_ms;       /* monotonic: when the last one did */
 };
 
 struct fleet {

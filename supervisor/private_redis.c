@@ -222,13 +222,15 @@ static int wait_until_up(struct private_redis *r, struct err *e)
 	return 0;
 }
 
-static int take_data(struct private_redis *r, struct err *e)
+static int take_data(struct private_redis *r, const char *state_dir, struct err *e)
 {
 	struct paths_who who = paths_self();
 	int64_t until = clock_mono_ms() + STOP_LIMIT_MS;
 	char *path;
 
-	if (paths_make(&who, r->dir, 0700, e) < 0)
+	/* Another user has to get through to his own directory. */
+	if (paths_make(&who, state_dir, r->house->set_ids ? 0755 : 0700, e) < 0 ||
+	    paths_make(&who, r->dir, 0700, e) < 0)
 		return -1;
 	if (r->house->set_ids && chown(r->dir, r->house->uid, r->house->gid) < 0)
 		return err_set(e, EXIT_CONFIG, "%s: chown: %s", r->dir, strerror(errno));
@@ -278,7 +280,7 @@ struct private_redis *private_redis_start(struct house *house, const char *state
 	r->socket = socket_path(state_dir, run_dir);
 	if (!r->socket)
 		err_set(e, EXIT_CONFIG, "-e: state_dir is too long for a unix socket");
-	if (!r->socket || take_data(r, e) < 0 || run(r, e) < 0) {
+	if (!r->socket || take_data(r, state_dir, e) < 0 || run(r, e) < 0) {
 		release(r);
 		return NULL;
 	}

@@ -6,6 +6,7 @@
  * A next worker that dies, is refused, is not ready in time or waits for Redis ends the roll: the
  * slot keeps its worker, the slots not yet done keep theirs, roll.failed says which and why.
  */
+#include "clock.h"
 #include "fleet.h"
 #include "log.h"
 
@@ -14,6 +15,7 @@ static void finish(struct fleet *f, const char *why_failed)
 	struct roll *r = &f->roll;
 
 	r->active = false;
+	r->ended_ms = clock_mono_ms();
 	generation_put(r->gen);
 	r->gen = NULL;
 	free(r->failed);
@@ -43,7 +45,6 @@ static void begin(struct fleet *f, struct generation *gen)
 		r->failed = NULL;
 	}
 	r->active = true;
-	r->number++;
 	r->gen = generation_get(gen);
 	generation_put(was);
 	house_changed(f->house);

@@ -211,6 +211,15 @@ static enum waiter_answer is_rolled(struct supervisor *sv, const struct target *
 	return why->len ? WAITER_FAILED : WAITER_DONE;
 }
 
+/* Rolled, and those that had been stopped are ready, too. */
+static enum waiter_answer are_restarted(struct supervisor *sv, const struct target *t,
+					struct buf *why)
+{
+	enum waiter_answer rolled = is_rolled(sv, t, why);
+
+	return rolled == WAITER_DONE ? are_ready(sv, t, why) : rolled;
+}
+
 /* Answers now, or when `fn` says so; takes over the target. */
 static void answer(struct supervisor *sv, struct request *r, struct target *t, waiter_fn *fn)
 {
@@ -324,7 +333,7 @@ static void do_restart(struct supervisor *sv, struct request *r)
 	if (!find_target(sv, r, &t))
 		return;
 	each_slot(sv, &t, restart_slot, NULL);
-	answer(sv, r, &t, is_rolled);
+	answer(sv, r, &t, are_restarted);
 }
 
 /* "N", "+N", "-N" against what is wanted now; -1: not a number, or out of range. */
@@ -399,8 +408,9 @@ static void do_resume(struct supervisor *sv, struct request *r)
 static void do_kill(struct supervisor *sv, struct request *r)
 {
 	bool fast = json_is_true(json_object_get(r->json, "fast"));
+	bool no_wait = json_is_false(json_object_get(r->json, "wait"));
 
-	if (sv->kill_call)
+	if (sv->kill_call || no_wait)
 		control_done(r->call, NULL); /* the first one waits for the end */
 	else
 		sv->kill_call = r->call;
