@@ -74,9 +74,10 @@ static int resolve_paths(struct conf *c, struct err *e)
 	if (strlen(s->control_socket) > PATHS_SOCKET_MAX)
 		return err_set(
 			e, EXIT_CONFIG,
-			"[supervisor] control_socket = %.200s: %zu bytes; unix sockets allow "
+			"%s: [supervisor] control_socket = %.200s: %zu bytes; unix sockets allow "
 			"%d, set a shorter path",
-			s->control_socket, strlen(s->control_socket), PATHS_SOCKET_MAX);
+			conf_where(c, CONF_SUPERVISOR, NULL, "control_socket"), s->control_socket,
+			strlen(s->control_socket), PATHS_SOCKET_MAX);
 	return 0;
 }
 
@@ -220,11 +221,14 @@ int conf_finish(struct conf *c, struct err *e)
 	for (size_t i = 0; i < conf_n_queues(c); i++) {
 		const struct conf_queue *q = conf_queue_at(c, i);
 
+		const char *where = conf_queue_where(c, q->name);
+
 		if (q->handler.kind == CONF_HANDLER_NONE)
 			return err_set(
 				e, EXIT_CONFIG,
-				"[queue %s] has no handler; write handler = exec PROGRAM ARG...",
-				q->name);
+				"%s%s[queue %s] has no handler; write handler = exec PROGRAM "
+				"ARG...",
+				where ? where : "", where ? ": " : "", q->name);
 		if (check_order(c, CONF_QUEUE, q->name, "retry_delay", q->retry_delay,
 				"retry_delay_max", q->retry_delay_max, e) < 0)
 			return -1;
