@@ -228,6 +228,30 @@ static void test_sample(void **state)
 	conf_free(plain);
 }
 
+/* What only shows at the end still says where. */
+static void test_finish_says_where(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} cases[] = {
+		{"[queue a]\nhandler = exec x\n[queue b]\n", "f:3: [queue b] has no handler; "},
+		{"[queue a]\nhandler = exec x\nretry_delay = 16m\n", "f:3: [queue a] retry_delay"},
+		{"[supervisor]\ngroup = x\n", "f:2: [supervisor] group"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct conf *c = conf_new();
+		struct err e = {0};
+
+		read_ok(c, cases[i].text);
+		assert_int_equal(conf_finish(c, &e), -1);
+		if (strncmp(e.text, cases[i].says, strlen(cases[i].says)) != 0)
+			fail_msg("says \"%s\"", e.text);
+		conf_free(c);
+	}
+}
+
 static void test_env(void **state)
 {
 	static char a[] = "REDISQ_QUEUE_TIMEOUT=5m", b[] = "REDISQ_SUPERVISOR_WORKERS=3",
@@ -452,11 +476,17 @@ static void test_machine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_messages),       cmocka_unit_test(test_nul),
-		cmocka_unit_test(test_values_survive), cmocka_unit_test(test_files),
-		cmocka_unit_test(test_sample),         cmocka_unit_test(test_env),
-		cmocka_unit_test(test_assignments),    cmocka_unit_test(test_snapshot_fd),
-		cmocka_unit_test(test_handler_env),    cmocka_unit_test(test_python_stays),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_nul),
+		cmocka_unit_test(test_values_survive),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_sample),
+		cmocka_unit_test(test_finish_says_where),
+		cmocka_unit_test(test_env),
+		cmocka_unit_test(test_assignments),
+		cmocka_unit_test(test_snapshot_fd),
+		cmocka_unit_test(test_handler_env),
+		cmocka_unit_test(test_python_stays),
 		cmocka_unit_test(test_machine),
 	};
 
