@@ -39,9 +39,9 @@ int redis_ready(struct redis *r, struct err *e)
 			r->is_down = false; /* a server that starts: it will be there soon */
 		if (r->is_down)
 			return err_set(e, EXIT_UNREACHABLE,
-				       "Redis at %s%s%s: %s; is it running, and is that the url?",
-				       rconn_where(r->link), r->from ? ", from " : "",
-				       r->from ? r->from : "", r->why);
+				       "Redis at %s (from %s): %s; is it running, is that the url?",
+				       rconn_where(r->link), r->from ? r->from : "the supervisor",
+				       r->why);
 	}
 	return 0;
 }

@@ -75,29 +75,35 @@ static struct conf *read_conf(const struct target *t, const char *file, struct b
 	return NULL;
 }
 
+/* Without -c: the file a supervisor would read by itself, or NULL. Owned. */
+static char *default_file(const struct target *t)
+{
+	struct paths_who who = paths_self();
+	char *path = paths_config_file(&who, conf_supervisor(t->conf)->name);
+
+	if (path && access(path, R_OK) == 0)
+		return path;
+	free(path);
+	return who.uid != 0 && access("redisq.ini", R_OK) == 0 ? xstrdup("redisq.ini") : NULL;
+}
+
 /*
- * Without -c: the default places, and what the files a supervisor reads by itself say. A faulty
- * file there is the supervisor's matter; here it is only not looked at.
+ * Without -c: the default place, and what the default file says. A faulty file is the supervisor's
+ * matter as long as one answers; target_conf() reads it again where none does.
  */
 static void add_default_sockets(struct target *t)
 {
-	struct paths_who who = paths_self();
-	char *files[2] = {paths_config_file(&who, conf_supervisor(t->conf)->name),
-			  who.uid == 0 ? NULL : xstrdup("redisq.ini")};
+	struct buf errs = BUF_INIT;
+	char *file = default_file(t);
+	struct conf *c = file ? read_conf(t, file, &errs) : NULL;
 
 	add_socket_of(t, t->conf);
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		struct buf errs = BUF_INIT;
-		struct conf *c = NULL;
-
-		if (files[i] && access(files[i], R_OK) == 0)
-			c = read_conf(t, files[i], &errs);
-		if (c)
-			add_socket_of(t, c);
+	if (c) {
+		add_socket_of(t, c);
 		conf_free(c);
-		buf_release(&errs);
-		free(files[i]);
 	}
+	buf_release(&errs);
+	free(file);
 }
 
 int target_init(struct target *t, const struct options *o, struct err *e)
@@ -175,6 +181,35 @@ static int ask_supervisor(struct target *t, struct client *client, struct err *e
 	return rc;
 }
 
+/* "REDIS_URL", with the places where no supervisor could be asked. Owned. */
+static char *say_where_from(const struct target *t)
+{
+	struct buf b = BUF_INIT;
+
+	buf_adds(&b, conf_where(t->effective, CONF_REDIS, NULL, "url"));
+	if (!t->options->conf_file && !names_redis(t->options))
+		for (size_t i = 0; i < t->sockets.n; i++)
+			buf_addf(&b, "%s%s", i ? ", " : "; no supervisor to ask at ",
+				 t->sockets.v[i]);
+	return buf_detach(&b);
+}
+
+/* No supervisor to ask: -c, else the default file, else what the environment and -s say alone. */
+static const struct conf *fall_back(struct target *t, struct err *e)
+{
+	struct buf errs = BUF_INIT;
+	char *file = t->options->conf_file ? NULL : default_file(t);
+
+	t->effective = file ? read_conf(t, file, &errs) : t->conf;
+	if (!t->effective)
+		print_errors(&errs, e);
+	else
+		t->redis_from = say_where_from(t);
+	buf_release(&errs);
+	free(file);
+	return t->effective;
+}
+
 const struct conf *target_conf(struct target *t, struct err *e)
 {
 	struct client *client = NULL;
@@ -184,10 +219,8 @@ const struct conf *target_conf(struct target *t, struct err *e)
 		return t->effective;
 	if (!t->options->conf_file && !names_redis(t->options))
 		client = client_open(&t->sockets, &nobody);
-	if (!client) {
-		t->effective = t->conf;
-		return t->effective;
-	}
+	if (!client)
+		return fall_back(t, e);
 	if (ask_supervisor(t, client, e) != 0) {
 		client_close(client);
 		return NULL;

@@ -122,15 +122,30 @@ static void add_worker(struct table *t, const json_t *w)
 		buf_adds(&b, "-");
 	cell_of_buf(t, &b);
 	add_last_exit(&b, json_object_get(w, "last_exit"));
-	if (text_of(w, "note")[0])
-		buf_addf(&b, "; %s", text_of(w, "note"));
 	cell_of_buf(t, &b);
 	buf_release(&b);
 }
 
+/* Why a slot is as it is, where that needs words; whole, however long. */
+static void add_remarks(struct buf *out, const json_t *w)
+{
+	static const char *const keys[] = {"note", "breaker"};
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		if (!text_of(w, keys[i])[0])
+			continue;
+		out_colour(out, OUT_YELLOW);
+		buf_addf(out, "%4lld  %s%s", (long long)number_of(w, "slot"),
+			 strcmp(keys[i], "breaker") == 0 ? "not fetching: " : "",
+			 text_of(w, keys[i]));
+		out_colour(out, OUT_PLAIN);
+		buf_addc(out, '\n');
+	}
+}
+
 static void add_queue(struct buf *out, const json_t *q, int width)
 {
-	static const char columns[] = ">slot >pid state reads >run >done >failed >starts >up >rss "
+	static const char columns[] = ">slot >pid state reads >run >done >fail >restarts >up >rss "
 				      "last~exit";
 	struct table *t = table_new(columns);
 	json_t *workers = json_object_get(q, "workers");
@@ -155,6 +170,7 @@ static void add_queue(struct buf *out, const json_t *q, int width)
 		 (long long)number_of(q, "total_parallelism"), (long long)done, (long long)failed);
 	if (table_n_rows(t))
 		table_print(t, width, out);
+	json_array_foreach(workers, i, w) add_remarks(out, w);
 	table_free(t);
 }
 
@@ -262,6 +278,8 @@ static void add_detail(struct buf *out, const json_t *q, const json_t *w, const 
 	buf_addf(out, "\n  state        %s", text_of(w, "state"));
 	if (text_of(w, "note")[0])
 		buf_addf(out, " (%s)", text_of(w, "note"));
+	if (text_of(w, "breaker")[0])
+		buf_addf(out, "\n  breaker      open: %s", text_of(w, "breaker"));
 	if (json_is_integer(pid))
 		buf_addf(out, "\n  pid          %lld", (long long)json_integer_value(pid));
 	else
