@@ -4,7 +4,7 @@
 #include "conf_value.h"
 
 #define WIDTH 96
-#define ORIGIN_COLUMN 40
+#define ORIGIN_COLUMN 38
 
 /* What may be written for a value of this type; "" where the doc says it. */
 static const char *type_text(const struct conf_row *row)
@@ -269,7 +269,7 @@ static void print_key(const struct conf *c, const struct conf_row *row, const ch
 		else
 			buf_addc(&line, *p);
 	}
-	buf_addf(out, "%-*s # %s\n", ORIGIN_COLUMN, line.data,
+	buf_addf(out, "%-*s  # %s\n", ORIGIN_COLUMN, line.data,
 		 conf_where(c, row->section, queue, row->key));
 	buf_release(&value);
 	buf_release(&line);

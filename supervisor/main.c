@@ -55,20 +55,21 @@ static void version(struct buf *out)
 	buf_addf(out, "redisq-supervisor %s\n", REDISQ_VERSION);
 }
 
-static int print_config(const struct conf *c)
-{
-	struct buf text = BUF_INIT;
-
-	conf_doc_print(c, &text);
-	print(STDOUT_FILENO, &text);
-	buf_release(&text);
-	return 0;
-}
-
 static void print_warnings(const struct conf *c)
 {
 	for (const char *const *w = conf_warnings(c); w && *w; w++)
 		fprintf(stderr, "warning: %s\n", *w);
+}
+
+static int print_config(const struct conf *c)
+{
+	struct buf text = BUF_INIT;
+
+	print_warnings(c);
+	conf_doc_print(c, &text);
+	print(STDOUT_FILENO, &text);
+	buf_release(&text);
+	return 0;
 }
 
 static int test_config(const struct conf *c)

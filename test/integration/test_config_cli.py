@@ -71,7 +71,7 @@ handler = exec echo a | wc
 @pytest.mark.parametrize("line,says", [
     ("handler = exec /nonexistent/program", "/nonexistent/program"),
     ("handler = exec no-such-program-here", "no-such-program-here"),
-    ("handler = exec /etc/hostname", "/etc/hostname"),
+    ("handler = exec /etc/passwd", "/etc/passwd"),
     ("handler = exec /bin/true\ncwd = /nonexistent", "/nonexistent"),
     ("handler = exec /bin/true\nenv_file = /nonexistent", "/nonexistent"),
     ("handler = exec 'unclosed", "redisq.ini:2"),
