@@ -51,7 +51,7 @@ endif
 COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number \
 	conf_read conf_row conf_snapshot conf_value conf_words cpus err keys line log paths \
 	percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet rconn_plain \
-	rconn_resp redis_url scoreboard script sig spawn spawn_sweep suggest
+	rconn_resp rconn_retry redis_url scoreboard script sig spawn spawn_sweep suggest
 SUPERVISOR := children control credit daemon fleet generation identity lock logfile logformat \
 	logsink main oom options outlet private_redis proc proc_death proc_fsm proc_spawn \
 	proc_words reload reloading restart roll slot status supervisor supervisor_init verbs \

@@ -20,10 +20,6 @@
 #include "log.h"
 #include "rconn_link.h"
 
-#define RETRY_BASE_MS 100
-#define RETRY_CAP_MS 10000
-#define DENIED_BASE_MS 1000
-#define DENIED_CAP_MS 30000
 /* Bounds: more than these and the link is dropped. */
 #define UNSENT_MAX (128 * 1024 * 1024)
 #define PENDING_MAX 65536
@@ -71,14 +67,14 @@ static void at_turn_end(struct rconn *c)
 }
 
 /* Notes why the link has to fall; the first reason stays. */
-void link_fail(struct rconn *c, bool is_denied, const char *fmt, ...)
+void link_fail(struct rconn *c, enum rconn_trouble trouble, const char *fmt, ...)
 {
 	va_list ap;
 
 	if (c->failing)
 		return;
 	c->failing = true;
-	c->is_denied = is_denied;
+	c->trouble = trouble;
 	va_start(ap, fmt);
 	vsnprintf(c->why, sizeof(c->why), fmt, ap);
 	va_end(ap);
@@ -95,7 +91,7 @@ static double seconds_since(int64_t ms)
 static void become_ready(struct rconn *c)
 {
 	ev_timer_stop(c->loop, &c->timer);
-	c->n_failed = 0;
+	retry_reset(&c->retry);
 	if (c->events.on_ready)
 		c->events.on_ready(c->arg);
 }
@@ -126,17 +122,10 @@ static void disconnect(struct rconn *c)
 
 static void fall(struct rconn *c)
 {
-	int64_t delay;
-
 	disconnect(c);
 	if (c->state != WAITING)
 		return; /* closed by one of those that waited */
-	c->n_failed++;
-	delay = c->is_denied
-			? backoff_full_jitter_ms(&c->rng, DENIED_BASE_MS, DENIED_CAP_MS,
-						 c->n_failed)
-			: backoff_full_jitter_ms(&c->rng, RETRY_BASE_MS, RETRY_CAP_MS, c->n_failed);
-	link_arm(c, clock_mono_ms() + delay);
+	link_arm(c, clock_mono_ms() + retry_delay_ms(&c->retry, c->trouble, &c->rng));
 	if (c->events.on_down)
 		c->events.on_down(c->arg, c->why);
 }
@@ -240,7 +229,7 @@ static void greeting_overdue(struct rconn *c)
 {
 	link_read(c);
 	if (c->state == GREETING && !c->failing)
-		link_fail(c, false, "no answer to %s from %s within %.1f s",
+		link_fail(c, TROUBLE_LINK, "no answer to %s from %s within %.1f s",
 			  greet_waiting_for(&c->greet), c->peer,
 			  (double)c->conf->connect_timeout / 1000.0);
 }
@@ -260,7 +249,7 @@ static void command_overdue(struct rconn *c)
 			return;
 		p = fifo_head(&c->pending);
 		if (p && p->due_ms <= clock_mono_ms() && c->bytes_in == before) {
-			link_fail(c, false, "no answer to %s for %.1f s", p->verb,
+			link_fail(c, TROUBLE_LINK, "no answer to %s for %.1f s", p->verb,
 				  seconds_since(p->sent_ms));
 			return;
 		}
@@ -349,7 +338,7 @@ void rconn_close(struct rconn *c)
 void rconn_drop(struct rconn *c, const char *why)
 {
 	if (c->state == CONNECTING || c->state == GREETING || c->state == READY)
-		link_fail(c, false, "%s", why);
+		link_fail(c, TROUBLE_LINK, "%s", why);
 }
 
 bool rconn_is_ready(const struct rconn *c)
@@ -386,7 +375,7 @@ int rconn_send(struct rconn *c, int argc, const struct rconn_arg *argv, int64_t 
 	if (!rconn_is_ready(c))
 		return -1;
 	if (c->out.len - c->out_at > UNSENT_MAX || c->pending.n >= PENDING_MAX) {
-		link_fail(c, false,
+		link_fail(c, TROUBLE_LINK,
 			  "Redis takes no more: %zu commands without a reply, %zu bytes unsent",
 			  c->pending.n, c->out.len - c->out_at);
 		return -1;

@@ -65,10 +65,10 @@ static void greeting_reply(struct rconn *c, const redisReply *r)
 		link_step(c, ON_GREETED, c->peer);
 		break;
 	case GREET_WAIT:
-		link_fail(c, false, "%s", why);
+		link_fail(c, TROUBLE_LINK, "%s", why);
 		break;
 	case GREET_DENIED:
-		link_fail(c, true, "%s", why);
+		link_fail(c, TROUBLE_DENIED, "%s", why);
 		break;
 	}
 }
@@ -81,7 +81,8 @@ static void command_reply(struct rconn *c, const redisReply *r)
 	if (r->type == REDIS_REPLY_ERROR)
 		resp_error_text(r, NULL, text);
 	if (!fifo_pop(&c->pending, &p))
-		link_fail(c, false, "%s", text[0] ? text : "Redis sent a reply to no command");
+		link_fail(c, TROUBLE_LINK, "%s",
+			  text[0] ? text : "Redis sent a reply to no command");
 	else if (p.fn)
 		p.fn(p.arg, r);
 	else if (text[0])
@@ -96,7 +97,7 @@ static bool take_replies(struct rconn *c)
 
 	for (;;) {
 		if (redisReaderGetReply(c->reader, &r) != REDIS_OK) {
-			link_fail(c, false, "Redis sent what is not its protocol: %.100s",
+			link_fail(c, TROUBLE_LINK, "Redis sent what is not its protocol: %.100s",
 				  c->reader->errstr);
 			return false;
 		}
@@ -121,27 +122,28 @@ void link_read(struct rconn *c)
 		ssize_t n = c->travel->read(&c->io, bytes, sizeof(bytes));
 
 		if (n == 0) {
-			link_fail(c, false, "Redis closed the connection");
+			link_fail(c, TROUBLE_LINK, "Redis closed the connection");
 			return;
 		}
 		if (n < 0) {
 			int error = errno == EAGAIN ? c->write_error : errno;
 
 			if (error && error != EINTR)
-				link_fail(c, false, "connection to %s: %s", c->peer,
+				link_fail(c, TROUBLE_LINK, "connection to %s: %s", c->peer,
 					  strerror(error));
 			return;
 		}
 		c->reply_bytes += n;
 		c->bytes_in += n;
 		if (redisReaderFeed(c->reader, bytes, (size_t)n) != REDIS_OK) {
-			link_fail(c, false, "cannot hold the reply: %.100s", c->reader->errstr);
+			link_fail(c, TROUBLE_LINK, "cannot hold the reply: %.100s",
+				  c->reader->errstr);
 			return;
 		}
 		if (!take_replies(c))
 			return;
 		if (c->reply_bytes > REPLY_MAX)
-			link_fail(c, false, "a reply larger than %lld bytes", REPLY_MAX);
+			link_fail(c, TROUBLE_LINK, "a reply larger than %lld bytes", REPLY_MAX);
 		if (c->failing || (size_t)n < sizeof(bytes))
 			return;
 	}

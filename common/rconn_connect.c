@@ -28,6 +28,14 @@ static void set_peer(struct rconn *c, const struct rconn_addr *a)
 			 c->addr.port);
 }
 
+static void connect_failed(struct rconn *c, int error)
+{
+	bool is_nobody = error == ECONNREFUSED || error == ENOENT;
+
+	link_fail(c, is_nobody ? TROUBLE_NOBODY : TROUBLE_LINK, "connect to %s: %s", c->peer,
+		  strerror(error));
+}
+
 /* Tries the addresses that are left, each with its share of the time that is left. */
 static void connect_next(struct rconn *c)
 {
@@ -49,7 +57,7 @@ static void connect_next(struct rconn *c)
 		}
 		error = errno;
 	}
-	link_fail(c, false, "connect to %s: %s", c->peer, strerror(error));
+	connect_failed(c, error);
 }
 
 void link_connection_result(struct rconn *c)
@@ -62,7 +70,7 @@ void link_connection_result(struct rconn *c)
 	else if (done < 0 && c->next_addr < c->addrs.n)
 		connect_next(c);
 	else if (done < 0)
-		link_fail(c, false, "connect to %s: %s", c->peer, strerror(error));
+		connect_failed(c, error);
 }
 
 static void on_addrs(void *arg, const struct rconn_addrs *addrs, const char *error)
@@ -73,7 +81,7 @@ static void on_addrs(void *arg, const struct rconn_addrs *addrs, const char *err
 	if (c->failing)
 		return;
 	if (error) {
-		link_fail(c, false, "look up %s: %s", c->addr.host, error);
+		link_fail(c, TROUBLE_LINK, "look up %s: %s", c->addr.host, error);
 		return;
 	}
 	c->addrs = *addrs;
@@ -101,19 +109,19 @@ void link_begin_try(struct rconn *c)
 	c->try_end_ms = now + c->conf->connect_timeout;
 	link_arm(c, c->try_end_ms);
 	if (link_read_where(c, &e) < 0) {
-		link_fail(c, true, "%.200s", e.text);
+		link_fail(c, TROUBLE_DENIED, "%.200s", e.text);
 		return;
 	}
 	snprintf(c->peer, sizeof(c->peer), "%.100s", c->addr.host);
 	if (c->addr.transport == REDIS_UNIX) {
 		if (rconn_addr_unix(c->addr.host, &c->addrs.v[0]) < 0) {
-			link_fail(c, true, "connect to %s: %s", c->peer, strerror(errno));
+			link_fail(c, TROUBLE_DENIED, "connect to %s: %s", c->peer, strerror(errno));
 			return;
 		}
 	} else if (!rconn_addr_literal(c->addr.host, c->addr.port, &c->addrs.v[0])) {
 		c->dns = rconn_dns_start(c->loop, c->addr.host, c->addr.port, on_addrs, c);
 		if (!c->dns)
-			link_fail(c, false, "look up %s: %s", c->addr.host, strerror(errno));
+			link_fail(c, TROUBLE_LINK, "look up %s: %s", c->addr.host, strerror(errno));
 		return;
 	}
 	c->addrs.n = 1;
@@ -143,13 +151,13 @@ static bool is_writable_now(const struct rconn *c)
 void link_connect_overdue(struct rconn *c)
 {
 	if (c->dns)
-		link_fail(c, false, "look up %s: no answer for %.1f s", c->addr.host,
+		link_fail(c, TROUBLE_LINK, "look up %s: no answer for %.1f s", c->addr.host,
 			  (double)c->conf->connect_timeout / 1000.0);
 	else if (is_writable_now(c)) /* it was us who slept */
 		link_connection_result(c);
 	else if (c->next_addr < c->addrs.n)
 		connect_next(c);
 	else
-		link_fail(c, false, "connect to %s: no answer for %.1f s", c->peer,
+		link_fail(c, TROUBLE_LINK, "connect to %s: no answer for %.1f s", c->peer,
 			  (double)c->conf->connect_timeout / 1000.0);
 }

@@ -6,12 +6,12 @@
 #ifndef REDISQ_RCONN_LINK_H
 #define REDISQ_RCONN_LINK_H
 
-#include "backoff.h"
 #include "rconn.h"
 #include "rconn_dns.h"
 #include "rconn_fifo.h"
 #include "rconn_greet.h"
 #include "rconn_resp.h"
+#include "rconn_retry.h"
 #include "rconn_transport.h"
 
 struct redisReader;
@@ -76,18 +76,17 @@ struct rconn {
 	ev_prepare turn;
 	ev_cleanup cleanup;
 
-	unsigned n_failed; /* tries since the link was ready */
+	struct rconn_retry retry;
 	struct rng rng;
 	bool failing;
-	bool is_denied;
+	enum rconn_trouble trouble; /* while failing */
 	char why[RCONN_WHY_MAX];
 };
 
 /* The only way a state changes. */
 void link_step(struct rconn *c, enum link_event event, const char *why);
-/* Notes why the link has to fall at the end of the turn; the first reason stays. `is_denied`: only
- * a person can help, so try slowly. */
-void link_fail(struct rconn *c, bool is_denied, const char *fmt, ...) ATTR_PRINTF(3, 4);
+/* Notes why the link has to fall at the end of the turn; the first reason stays. */
+void link_fail(struct rconn *c, enum rconn_trouble trouble, const char *fmt, ...) ATTR_PRINTF(3, 4);
 /* Sets the one timer. */
 void link_arm(struct rconn *c, int64_t due_ms);
 

@@ -67,6 +67,17 @@ static int plain_open(struct rconn_io *io, const struct rconn_addr *to)
 	return -1;
 }
 
+/* With nobody listening, a port of the ephemeral range can be connected to itself. */
+static bool is_self_connected(int fd)
+{
+	struct sockaddr_storage a = {0}, b = {0};
+	socklen_t a_len = sizeof(a), b_len = sizeof(b);
+
+	return getsockname(fd, (struct sockaddr *)&a, &a_len) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&b, &b_len) == 0 && a.ss_family != AF_UNIX &&
+	       a_len == b_len && memcmp(&a, &b, a_len) == 0;
+}
+
 static int plain_finish(struct rconn_io *io)
 {
 	int error = 0;
@@ -74,6 +85,8 @@ static int plain_finish(struct rconn_io *io)
 
 	if (getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
 		return -1;
+	if (!error && is_self_connected(io->fd))
+		error = ECONNREFUSED;
 	if (!error)
 		return 1;
 	errno = error;

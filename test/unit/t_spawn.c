@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -479,5 +480,10 @@ int main(void)
 		cmocka_unit_test(test_a_living_child_is_not_reaped),
 	};
 
+	/* valgrind 3.19 does not know this call, and nothing can be started without it. */
+	if (syscall(SYS_pidfd_open, getpid(), 0) < 0) {
+		print_message("skipped: no pidfd_open(2) here\n");
+		return 0;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -201,5 +202,10 @@ int main(void)
 		cmocka_unit_test(test_many),
 	};
 
+	/* valgrind 3.19 does not know this call, and nothing can be started without it. */
+	if (syscall(SYS_pidfd_open, getpid(), 0) < 0) {
+		print_message("skipped: no pidfd_open(2) here\n");
+		return 0;
+	}
 	return cmocka_run_group_tests(tests, become_subreaper, NULL);
 }
