@@ -212,5 +212,5 @@ clean:
 
 .PHONY: all clean docs docs-check unit tools integration fuzz test run lint cppcheck clang-tidy \
 	check-static valgrind install
-.SECONDARY:
+.PRECIOUS: $(OBJ)/%.o
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
