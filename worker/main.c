@@ -20,7 +20,6 @@ enum worker_fds { FD_FRAMES = 1, FD_CHAN = 3, FD_CONF = 4, FD_BOARD = 5, FD_LOCK
 struct options {
 	const char *file;
 	const char *queue;
-	const char *where_from;
 	bool supervised;
 	int slot;
 };
@@ -79,7 +78,7 @@ static int run(const struct options *o, const struct conf *c)
 {
 	const struct conf_queue *qc = conf_queue(c, o->queue);
 	const struct conf_supervisor *sc = conf_supervisor(c);
-	struct worker w = {.where_from = o->where_from};
+	struct worker w = {.slot = o->slot};
 	struct board *board;
 	int board_fd = -1;
 	int code;
@@ -112,7 +111,7 @@ int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{"supervised", no_argument, NULL, 'S'}, {"slot", required_argument, NULL, 'N'},
-		{"redis-from", required_argument, NULL, 'F'}, {"help", no_argument, NULL, 'h'},
+		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
 	char **sets = xcalloc((size_t)argc, sizeof(*sets));
 	size_t n_sets = 0;
@@ -139,9 +138,6 @@ int main(int argc, char **argv)
 			break;
 		case 'N':
 			o.slot = (int)strtol(optarg, NULL, 10);
-			break;
-		case 'F':
-			o.where_from = optarg;
 			break;
 		case 'h':
 			fputs(usage, stdout);

@@ -311,12 +311,11 @@ static void queue_scan(struct queue *q)
 static void on_described(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
-	const char *from = q->w->where_from;
 
 	if (reply_kind(r) == REPLY_OK)
-		log_info("waiting on stream \"%s\" at %s%s%s%s: %" PRId64 " entries", q->c->name,
-			 rconn_where(q->cmd), from ? " (from " : "", from ? from : "",
-			 from ? ")" : "", reply_int(r, 0));
+		log_info("waiting on stream \"%s\" at %s (from %s): %" PRId64 " entries", q->c->name,
+			 rconn_where(q->cmd), conf_where(q->w->conf, CONF_REDIS, NULL, "url"),
+			 reply_int(r, 0));
 }
 
 static void queue_describe(struct queue *q)

@@ -31,7 +31,6 @@ struct worker {
 	struct ev_loop *loop;	      /* borrowed; set before worker_init() */
 	const struct conf *conf;      /* borrowed */
 	const struct conf_queue *qc;  /* borrowed, of `conf` */
-	const char *where_from;	      /* borrowed: where the url came from, for people; NULL = unknown */
 	int slot;		      /* of the supervisor; 0 when alone */
 	enum worker_phase phase;
 	bool quiet;
