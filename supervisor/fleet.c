@@ -272,7 +272,7 @@ bool fleet_has_settled(const struct fleet *f)
 
 		if (!fleet_slot_wanted(f, f->slots[i]))
 			continue;
-		if (!p || (p->state == PROC_STARTING && !p->redis_wait))
+		if (!p || p->state == PROC_KILLING || (p->state == PROC_STARTING && !p->redis_wait))
 			return false;
 	}
 	return true;

@@ -158,8 +158,9 @@ static void finish(struct proc *p)
 		log_error("worker %d cannot be reaped: %s", (int)p->pid, strerror(errno));
 	slotlog_drain(p->log, p->pid);
 	obituary(p, &how);
-	/* It ends with 1 when it had to signal handlers at the drain limit. */
-	if (!p->want && (how.cause == CAUSE_KILLED || how.code == EXIT_FORCED))
+	/* It ends with 1 when it had to signal handlers at the drain limit; one that never was
+	 * ready has none, and its 1 is something else. */
+	if (!p->want && (how.cause == CAUSE_KILLED || (p->was_ready && how.code == EXIT_FORCED)))
 		p->house->forced = true;
 	forget_life(p);
 	verdict = p->events->on_death(p->arg, p, &how, &p->groups);
