@@ -19,10 +19,17 @@ struct frames {
 	struct buf out;
 	int64_t dropped;
 	int64_t unsaid; /* dropped since it was last said */
+
+	void (*on_room)(void *arg);
+	void *on_room_arg;  /* borrowed */
+	bool is_waited_for; /* somebody was told to stop reading */
+	bool is_stalled;    /* the reader took nothing for FRAMES_STALL_S: nobody waits for it */
+	ev_timer stall;     /* active while somebody waits */
 };
 
 static void on_writable(struct ev_loop *loop, ev_io *io, int revents);
 static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents);
+static void on_stall(struct ev_loop *loop, ev_timer *t, int revents);
 
 struct frames *frames_new(struct ev_loop *loop, int fd, bool framed, int slot, size_t line_max)
 {
@@ -38,8 +45,44 @@ struct frames *frames_new(struct ev_loop *loop, int fd, bool framed, int slot, s
 		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	ev_io_init(&f->io, on_writable, fd, EV_WRITE);
 	ev_prepare_init(&f->flush, on_prepare);
-	f->io.data = f->flush.data = f;
+	ev_init(&f->stall, on_stall);
+	f->stall.repeat = FRAMES_STALL_S;
+	f->io.data = f->flush.data = f->stall.data = f;
 	return f;
+}
+
+void frames_on_room(struct frames *f, void (*on_room)(void *arg), void *arg)
+{
+	f->on_room = on_room;
+	f->on_room_arg = arg;
+}
+
+bool frames_is_full(struct frames *f)
+{
+	if (f->out.len < FRAMES_FULL || f->is_stalled || !f->on_room)
+		return false;
+	if (!f->is_waited_for)
+		ev_timer_again(f->loop, &f->stall);
+	f->is_waited_for = true;
+	return true;
+}
+
+static void tell_room(struct frames *f)
+{
+	if (!f->is_waited_for)
+		return;
+	f->is_waited_for = false;
+	ev_timer_stop(f->loop, &f->stall);
+	if (f->on_room)
+		f->on_room(f->on_room_arg);
+}
+
+static void on_stall(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct frames *f = t->data;
+
+	f->is_stalled = true;
+	tell_room(f);
 }
 
 int64_t frames_dropped(const struct frames *f)
@@ -57,6 +100,9 @@ static bool write_some(struct frames *f)
 	n = write(f->fd, f->out.data, f->out.len);
 	if (n > 0) {
 		buf_consume(&f->out, (size_t)n);
+		f->is_stalled = false;
+		if (f->is_waited_for)
+			ev_timer_again(f->loop, &f->stall);
 		return true;
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -102,6 +148,8 @@ static void on_writable(struct ev_loop *loop, ev_io *io, int revents ATTR_UNUSED
 		say_dropped(f);
 	if (f->out.len == 0)
 		ev_io_stop(loop, io);
+	if (f->out.len < FRAMES_FULL / 2)
+		tell_room(f);
 }
 
 /* One write for all lines of a turn. */
@@ -111,7 +159,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents ATTR_UNU
 
 	ev_prepare_stop(loop, p);
 	write_some(f);
-	if (f->out.len > 0 || f->unsaid)
+	if (f->out.len > 0 || f->unsaid || f->is_waited_for)
 		ev_io_start(loop, &f->io);
 }
 
@@ -152,6 +200,7 @@ void frames_free(struct frames *f, int ms)
 
 	ev_io_stop(f->loop, &f->io);
 	ev_prepare_stop(f->loop, &f->flush);
+	ev_timer_stop(f->loop, &f->stall);
 	say_dropped(f);
 	while (f->out.len > 0) {
 		struct pollfd p = {.fd = f->fd, .events = POLLOUT};

@@ -186,9 +186,30 @@ static bool read_pipe(struct run_pipe *p, size_t max)
 	return p->fd >= 0;
 }
 
-static void on_output(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents ATTR_UNUSED)
+/* A burst of output goes at the pace of the log's reader; an answer never waits for one. */
+static void on_output(struct ev_loop *loop, ev_io *io, int revents ATTR_UNUSED)
 {
-	read_pipe(io->data, READ_CHUNK);
+	struct run_pipe *p = io->data;
+
+	if (p->which != ANSWER && frames_is_full(p->run->h->w->frames))
+		ev_io_stop(loop, io);
+	else
+		read_pipe(p, READ_CHUNK);
+}
+
+static void on_room(void *arg)
+{
+	struct handler *h = arg;
+	struct list *it;
+
+	list_each(it, &h->runs)
+	{
+		struct run *run = list_entry(it, struct run, link);
+
+		for (int i = 0; i < N_PIPES; i++)
+			if (run->pipes[i].fd >= 0)
+				ev_io_start(h->w->loop, &run->pipes[i].io);
+	}
 }
 
 /* ------------------------------------------------------------------ the end of a run */
@@ -493,6 +514,7 @@ static struct handler *exec_open(struct worker *w)
 	list_init(&h->runs);
 	ev_init(&h->sweep, on_sweep);
 	h->sweep.data = h;
+	frames_on_room(w->frames, on_room, h);
 	if (conf_handler_env(w->qc, environ, &h->env, &e) < 0)
 		h->env_error = xstrdup(e.text);
 	return h;
@@ -532,6 +554,7 @@ static void exec_free(struct handler *h)
 		free_run(run);
 	}
 	ev_timer_stop(h->w->loop, &h->sweep);
+	frames_on_room(h->w->frames, NULL, NULL);
 	strv_release(&h->env);
 	free(h->env_error);
 	free(h);
