@@ -181,7 +181,7 @@ static void test_a_server_that_hangs_in_the_greeting(void **state)
 {
 	struct fixture *x = *state;
 
-	x->conf.connect_timeout = 30;
+	x->conf.connect_timeout = 100;
 	x->fake.greet = no_greeting;
 	fixture_start(x);
 	assert_true(run_until(x->loop, &x->n_down, 1));
