@@ -112,10 +112,16 @@ class RedisServer:
         return {i.decode(): s for i, s in
                 self.r.zrange(self.key(queue, "delayed"), 0, -1, withscores=True)}
 
-    def is_empty(self, queue):
-        """Every accepted task is done or dead: nothing waits, runs or is delayed."""
-        return (self.xlen(queue) == 0 and self.n_pending(queue) == 0 and
-                not self.r.exists(self.key(queue, "delayed")))
+    def is_empty(self, queue, group="redisq"):
+        """Every accepted task is done or dead: nothing waits, runs or is delayed (one look)."""
+        with self.r.pipeline(transaction=True) as p:
+            p.xlen(queue)
+            p.zcard(self.key(queue, "delayed"))
+            p.xpending(queue, group)
+            waiting, delayed, pending = p.execute(raise_on_error=False)
+        if isinstance(pending, Exception):  # no group yet
+            pending = {"pending": 0}
+        return waiting == 0 and delayed == 0 and pending["pending"] == 0
 
     def wait_empty(self, queue, timeout=30):
         wait_until(lambda: self.is_empty(queue), timeout,

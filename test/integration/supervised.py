@@ -179,6 +179,13 @@ class Supervisor:
             return status["supervisor"]["last_reload"]
         return wait_until(fact, timeout, "the reload is done")
 
+    def reload(self):
+        """redisqctl reload, and until the old workers are gone: what comes now meets new ones.
+        (A read that an old worker had sent before may still bring it a task, which it runs.)"""
+        self.ctl("reload", check=0)
+        wait_until(lambda: all(w["state"] == "ready" for w in self.workers()), 30,
+                   "the old workers are gone")
+
     def ctl(self, *args, check=None, input=None, env=None, timeout=90, config=True):
         """Runs redisqctl; check: the exit status it must have."""
         done = subprocess.run(

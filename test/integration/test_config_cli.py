@@ -161,7 +161,7 @@ def test_lease_warning(run):
 
 @pytest.mark.parametrize("args,says", [
     (("--nosuch",), "nosuch"), (("-c", "16"), "-j 16"), (("-n",), "-n"), (("-n", "x"), "-n"),
-    (("-c", "/etc/hostname", "--", "true"), "--"), (("-s", "nonsense"), "-s"),
+    (("-c", "/proc/version", "--", "true"), "--"), (("-s", "nonsense"), "-s"),
 ])
 def test_usage_errors(run, args, says):
     done = run(*args)

@@ -133,7 +133,7 @@ def test_environment_is_rebuilt_from_zero(sup, server, journal, tmp_path):
     queue["env"] = "TEST_CHANGED=new TEST_ADDED=1"
     s.write_ini()
     env_file.write_text("TEST_OTHER=1\n")
-    s.ctl("reload", check=0)
+    s.reload()
     server.add("q", b"x")
     journal.wait_ended(2)
     first, second = [{k: v for k, v in e["env"].items() if k.startswith("TEST_") and
@@ -152,7 +152,7 @@ def test_changed_program_and_cwd_take_effect(sup, server, journal, tmp_path):
     s.wait_ready(1)
     queue.update(handler=journal.handler("say=changed"), cwd=other)
     s.write_ini()
-    s.ctl("reload", check=0)
+    s.reload()
     server.add("q", b"x")
     server.wait_empty("q")
     assert journal.starts()[0]["cwd"] == str(other)
