@@ -23,14 +23,14 @@ struct spawn {
 	char *const *argv; /* borrowed, NULL-terminated */
 	char *const *envp; /* borrowed, NULL-terminated */
 	const char *cwd;   /* borrowed, NULL = stay */
-	const int *fds;	   /* borrowed: fds[i] becomes fd i of the child; -1 = /dev/null */
-	int n_fds;	   /* at least 3 */
+	const int *fds;    /* borrowed: fds[i] becomes fd i of the child; -1 = /dev/null */
+	int n_fds;         /* at least 3 */
 	enum spawn_group group;
-	int pdeathsig;	   /* 0 = none */
-	bool set_ids;	   /* setgroups/setgid/setuid to these, before PDEATHSIG */
+	int pdeathsig; /* 0 = none */
+	bool set_ids;  /* setgroups/setgid/setuid to these, before PDEATHSIG */
 	uid_t uid;
 	gid_t gid;
-	const char *user; /* borrowed; for initgroups, NULL = no supplementary groups */
+	const char *user;  /* borrowed; for initgroups, NULL = no supplementary groups */
 	int oom_score_adj; /* written when not 0 */
 };
 
@@ -55,7 +55,7 @@ char *spawn_find(const char *name, const char *path);
 /* How a child ended. */
 struct child_exit {
 	bool signaled;
-	int code;	  /* exit status, or the signal */
+	int code; /* exit status, or the signal */
 	bool core;
 	int64_t utime_ms; /* rusage of the child and what it waited for */
 	int64_t stime_ms;
