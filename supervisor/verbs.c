@@ -225,7 +225,7 @@ static void answer(struct supervisor *sv, struct request *r, struct target *t, w
 {
 	house_changed(&sv->house);
 	if (r->wait) {
-		waiters_add(&sv->waiters, r->call, t, fn);
+		waiters_add(&sv->waiters, r->call, t, fn, fn == are_gone || fn == are_scaled);
 		return;
 	}
 	target_release(t);
@@ -285,12 +285,20 @@ static void stop_slot(struct fleet *f ATTR_UNUSED, struct slot *s, void *arg ATT
 	s->stopped = true;
 }
 
+/* What was forced earlier says nothing about this stop. */
+static void forget_forced(struct supervisor *sv)
+{
+	if (sv->mode < MODE_DRAINING)
+		sv->house.forced = false;
+}
+
 static void do_stop(struct supervisor *sv, struct request *r)
 {
 	struct target t;
 
 	if (!find_target(sv, r, &t))
 		return;
+	forget_forced(sv);
 	each_slot(sv, &t, stop_slot, NULL);
 	answer(sv, r, &t, are_gone);
 }
@@ -381,6 +389,7 @@ static void do_scale(struct supervisor *sv, struct request *r)
 			     workers ? workers : "nothing", FLEET_WORKERS_MAX);
 		return;
 	}
+	forget_forced(sv);
 	fleet_scale(f, n);
 	log_info("queue %s: %d workers wanted", f->queue, n);
 	t.queue = xstrdup(f->queue);

@@ -1,4 +1,5 @@
 /* waiters.c - see waiters.h. */
+#include "supervisor.h"
 #include "waiters.h"
 
 struct waiter {
@@ -6,6 +7,7 @@ struct waiter {
 	struct control_call *call; /* ours to answer */
 	struct target target;
 	waiter_fn *fn;
+	bool stops;
 };
 
 void waiters_init(struct list *waiters)
@@ -20,13 +22,14 @@ void target_release(struct target *t)
 }
 
 void waiters_add(struct list *waiters, struct control_call *call, const struct target *t,
-		 waiter_fn *fn)
+		 waiter_fn *fn, bool stops)
 {
 	struct waiter *w = xcalloc(1, sizeof(*w));
 
 	w->call = call;
 	w->target = *t;
 	w->fn = fn;
+	w->stops = stops;
 	list_append(waiters, &w->link);
 }
 
@@ -48,7 +51,9 @@ void waiters_look(struct list *waiters, struct supervisor *sv)
 		enum waiter_answer a = w->fn(sv, &w->target, &why);
 
 		if (a == WAITER_DONE)
-			control_done(w->call, NULL);
+			control_done(w->call,
+				     w->stops ? json_pack("{s:b}", "forced", sv->house.forced)
+					      : NULL);
 		else if (a == WAITER_FAILED)
 			control_fail(w->call, 1, "%s", why.data);
 		if (a != WAITER_NOT_YET)

@@ -26,9 +26,12 @@ typedef enum waiter_answer waiter_fn(struct supervisor *sv, const struct target 
 				     struct buf *why);
 
 void waiters_init(struct list *waiters);
-/* Takes over `t`'s string. Answers at once when the fact holds already (at the next look). */
+/*
+ * Takes over `t`'s string. Answers at once when the fact holds already (at the next look). `stops`:
+ * the answer tells whether anything was forced.
+ */
 void waiters_add(struct list *waiters, struct control_call *call, const struct target *t,
-		 waiter_fn *fn);
+		 waiter_fn *fn, bool stops);
 void waiters_look(struct list *waiters, struct supervisor *sv);
 /* Ends all: the supervisor leaves. */
 void waiters_end(struct list *waiters, const char *why);

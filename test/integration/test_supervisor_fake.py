@@ -534,6 +534,25 @@ def test_stop_and_start(fake):
     assert s.stop() == 0
 
 
+def test_stop_says_when_it_was_forced(fake):
+    s = fake(knobs={"ignore_drain@1": 1}, queues=queue(kill_grace="50ms"),
+             supervisor={"workers": 2, "drain_timeout": "50ms", "kill_timeout": "100ms"})
+    s.wait_ready()
+    assert s.request("stop", target="demo/0", wait=True)["result"] == {"forced": False}
+    assert s.request("stop", target="demo/1", wait=True)["result"] == {"forced": True}
+    s.set_knobs()
+    assert s.request("start", wait=True)["result"] == {}
+    assert s.stop() == 0
+
+
+def test_kill_without_waiting_is_answered_at_once(fake):
+    s = fake(knobs={"tasks": 1, "task_ms": 300})
+    s.wait_ready()
+    assert s.request("kill", fast=False, wait=False)["ok"]
+    assert s.proc.poll() is None
+    assert s.wait_exit() == 0
+
+
 def test_scale(fake):
     s = fake(supervisor={"workers": 2})
     s.wait_ready()
