@@ -161,11 +161,12 @@ run:
 SECONDS ?= 60
 FUZZ := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_SRC := $(filter-out common/gen_docs.c,$(wildcard common/conf*.c)) \
-	$(addprefix common/,buf.c cpus.c err.c keys.c paths.c percent.c redis_url.c spawn.c suggest.c)
+	$(addprefix common/,buf.c cpus.c err.c keys.c paths.c percent.c redis_url.c spawn.c suggest.c) \
+	$(addprefix worker/,answer.c exec_exit.c fields.c group.c reply.c task.c)
 $(OUT)/fuzz/%: test/fuzz/fuzz_%.c $(FUZZ_SRC)
 	@mkdir -p $(@D)
-	clang $(CPPFLAGS) -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -o $@ $^ -linih
+	clang $(CPPFLAGS) -I. -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined -o $@ $^ -linih -lhiredis -ljansson
 fuzz: $(addprefix $(OUT)/fuzz/,$(FUZZ))
 	@for f in $(FUZZ); do mkdir -p $(OUT)/fuzz/corpus-$$f && $(OUT)/fuzz/$$f -max_total_time=$(SECONDS) \
 		-artifact_prefix=$(OUT)/fuzz/ -verbosity=0 -print_final_stats=1 \

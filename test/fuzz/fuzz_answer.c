@@ -1,0 +1,53 @@
+/*
+ * fuzz_answer.c - any bytes on a handler's fd 3, then any exit: no crash; a line that is refused
+ * says why and changes nothing; what remains fits in one log line.
+ */
+#include "worker/exec_exit.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_line(struct answer *a, struct slice line)
+{
+	struct answer before = *a;
+	char why[128] = "";
+
+	if (answer_line(a, line, why) < 0) {
+		INVARIANT(why[0] != '\0' && memchr(why, '\0', sizeof(why)) != NULL);
+		INVARIANT(a->type == before.type && a->delay_ms == before.delay_ms);
+		INVARIANT(strcmp(a->error, before.error) == 0);
+	}
+	INVARIANT(a->type <= ANSWER_DEAD && a->delay_ms >= -1);
+	INVARIANT(memchr(a->error, '\0', sizeof(a->error)) != NULL);
+	INVARIANT(strpbrk(a->error, "\r\n") == NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *at = (const char *)data;
+	const char *end = at + size;
+	struct child_exit x = {.signaled = false};
+	struct outcome o;
+	struct answer a;
+
+	if (size < 2)
+		return 0;
+	x.signaled = (*at & 1) != 0;
+	x.core = (*at & 2) != 0;
+	x.code = x.signaled ? (at[1] & 63) + 1 : (unsigned char)at[1];
+	answer_init(&a);
+	for (const char *p = at + 2; p < end;) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+		const char *stop = nl ? nl : end;
+
+		check_line(&a, slice_of(p, (size_t)(stop - p)));
+		p = stop + 1;
+	}
+	for (int stop = EXEC_NOT_STOPPED; stop <= EXEC_STOP_CANCEL; stop++) {
+		outcome_init(&o);
+		exec_outcome(&o, &x, &a, (enum exec_stop)stop, 1000);
+		INVARIANT(o.error[0] != '\0' && strpbrk(o.error, "\r\n") == NULL);
+		INVARIANT((o.signal > 0) == x.signaled && (o.exit_code >= 0) != x.signaled);
+		outcome_release(&o);
+	}
+	return 0;
+}
