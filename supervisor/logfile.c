@@ -257,7 +257,7 @@ const char *logfile_flush(struct logfile *f, int64_t now_ms)
 {
 	struct buf out = BUF_INIT;
 	const char *why = NULL;
-	int64_t said = f->unsaid;
+	int64_t said;
 	size_t notice_len = 0;
 	size_t written = 0;
 	bool was_failing = f->is_failing;

@@ -39,25 +39,35 @@ static int dial(const char *path)
 	return fd;
 }
 
-struct client *client_open(const struct strv *paths, struct err *e)
+/* Connected to a socket that is safe to talk to, or -1 and why not is added to `tried`. */
+static int try_path(const char *path, struct buf *tried)
 {
 	struct paths_who who = paths_self();
+	struct err unsafe;
+	int fd;
+
+	if (tried->len)
+		buf_adds(tried, ", ");
+	if (paths_check_run(&who, path, &unsafe) != 0) {
+		buf_adds(tried, unsafe.text);
+		return -1;
+	}
+	fd = dial(path);
+	if (fd < 0)
+		buf_addf(tried, "%s (%s)", path, strerror(errno));
+	return fd;
+}
+
+struct client *client_open(const struct strv *paths, struct err *e)
+{
 	struct buf tried = BUF_INIT;
 	struct client *c = NULL;
+	int fd = -1;
 
-	for (size_t i = 0; i < paths->n && !c; i++) {
-		struct err unsafe;
-		int fd = -1;
-
-		if (paths_check_run(&who, paths->v[i], &unsafe) != 0) {
-			buf_addf(&tried, "%s%s", i ? ", " : "", unsafe.text);
+	for (size_t i = 0; i < paths->n && fd < 0; i++) {
+		fd = try_path(paths->v[i], &tried);
+		if (fd < 0)
 			continue;
-		}
-		fd = dial(paths->v[i]);
-		if (fd < 0) {
-			buf_addf(&tried, "%s%s (%s)", i ? ", " : "", paths->v[i], strerror(errno));
-			continue;
-		}
 		c = xcalloc(1, sizeof(*c));
 		c->fd = fd;
 		c->path = xstrdup(paths->v[i]);

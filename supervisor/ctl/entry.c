@@ -2,16 +2,38 @@
 #include "entry.h"
 #include "out.h"
 
-void entry_next_id(const char *id, char out[ENTRY_ID_MAX])
+struct id {
+	unsigned long long ms, seq;
+};
+
+static struct id parse_id(const char *text)
 {
 	char *end;
-	unsigned long long ms = strtoull(id, &end, 10);
-	unsigned long long seq = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
+	struct id id = {.ms = strtoull(text, &end, 10)};
 
-	if (seq == UINT64_MAX)
-		snprintf(out, ENTRY_ID_MAX, "%llu-0", ms + 1);
+	if (*end == '-')
+		id.seq = strtoull(end + 1, NULL, 10);
+	return id;
+}
+
+int entry_id_compare(const char *a, const char *b)
+{
+	struct id x = parse_id(a);
+	struct id y = parse_id(b);
+
+	if (x.ms != y.ms)
+		return x.ms < y.ms ? -1 : 1;
+	return x.seq < y.seq ? -1 : x.seq > y.seq;
+}
+
+void entry_next_id(const char *id, char out[ENTRY_ID_MAX])
+{
+	struct id x = parse_id(id);
+
+	if (x.seq == UINT64_MAX)
+		snprintf(out, ENTRY_ID_MAX, "%llu-0", x.ms + 1);
 	else
-		snprintf(out, ENTRY_ID_MAX, "%llu-%llu", ms, seq + 1);
+		snprintf(out, ENTRY_ID_MAX, "%llu-%llu", x.ms, x.seq + 1);
 }
 
 static bool is_reserved(struct slice name)

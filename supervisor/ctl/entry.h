@@ -10,6 +10,8 @@
 
 #define ENTRY_ID_MAX 64
 
+/* As strcmp(), by time and sequence. */
+int entry_id_compare(const char *a, const char *b);
 /* The smallest id above `id`. */
 void entry_next_id(const char *id, char out[ENTRY_ID_MAX]);
 /* The value of a field of `fields` (names and values in turn), "" when there is none. */

@@ -165,7 +165,7 @@ static int take_option(struct options *o, int argc, char **argv, int i, struct e
 	} else if (value) {
 		return err_set(e, EXIT_USAGE, "%.*s takes no value", (int)len, arg);
 	}
-	return apply(o, id, value, e) == 0 ? i : -1;
+	return apply(o, id, value ? value : "", e) == 0 ? i : -1;
 }
 
 int options_parse(struct options *o, int argc, char **argv, struct err *e)

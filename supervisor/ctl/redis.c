@@ -167,20 +167,16 @@ static redisReply *no_error(redisReply *reply, const char *what, struct err *e)
 	return NULL;
 }
 
-redisReply *redis_ask(struct redis *r, struct err *e, const char *word, ...)
+redisReply *redis_ask_words(struct redis *r, struct err *e, const char *const *words)
 {
-	struct rconn_arg argv[16];
-	const char *w = word;
+	struct rconn_arg argv[REDIS_WORDS_MAX];
 	int argc = 0;
-	va_list ap;
 
-	va_start(ap, word);
-	for (; w; w = va_arg(ap, const char *)) {
-		INVARIANT((size_t)argc < ARRAY_LEN(argv));
-		argv[argc++] = ARG(w);
+	for (; words[argc]; argc++) {
+		INVARIANT(argc < REDIS_WORDS_MAX);
+		argv[argc] = ARG(words[argc]);
 	}
-	va_end(ap);
-	return no_error(redis_try(r, e, argc, argv), word, e);
+	return no_error(redis_try(r, e, argc, argv), words[0], e);
 }
 
 redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int n_keys, int argc,

@@ -26,9 +26,10 @@ const char *redis_where(const struct redis *r);
 
 /* Owned; an error reply is a reply. NULL with `e`: no answer. */
 redisReply *redis_try(struct redis *r, struct err *e, int argc, const struct rconn_arg *argv);
-/* Words up to NULL. An error reply is an error: NULL with `e` (exit 1). */
-redisReply *redis_ask(struct redis *r, struct err *e, const char *word, ...)
-	__attribute__((sentinel));
+/* The words after `e` are the command. An error reply is an error: NULL with `e` (exit 1). */
+#define redis_ask(r, e, ...) redis_ask_words(r, e, (const char *const[]){__VA_ARGS__, NULL})
+#define REDIS_WORDS_MAX 16
+redisReply *redis_ask_words(struct redis *r, struct err *e, const char *const *words);
 /* As redis_ask(), for a script. */
 redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int n_keys, int argc,
 			 const struct rconn_arg *argv);

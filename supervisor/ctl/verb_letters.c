@@ -90,14 +90,14 @@ static int list_letters(struct letters *l, struct err *e)
 	struct table *t = table_new("entry task reason >attempt >age error");
 	struct buf out = BUF_INIT;
 	json_t *list = json_array();
-	redisReply *size = redis_ask(l->redis, e, "XLEN", l->key, NULL);
+	redisReply *size = redis_ask(l->redis, e, "XLEN", l->key);
 	redisReply *r = NULL;
 	char count[24];
 	int rc = -1;
 
 	snprintf(count, sizeof(count), "%lld", (long long)max_i64(1, max));
 	if (size) /* the newest ones, the newest last */
-		r = redis_ask(l->redis, e, "XREVRANGE", l->key, "+", "-", "COUNT", count, NULL);
+		r = redis_ask(l->redis, e, "XREVRANGE", l->key, "+", "-", "COUNT", count);
 	if (r) {
 		rc = 0;
 		for (size_t i = r->elements; i > 0; i--) {
@@ -133,7 +133,7 @@ static redisReply *find_letter(struct letters *l, const char *id, const redisRep
 
 	*entry = NULL;
 	if (strspn(id, "0123456789-") == strlen(id)) {
-		r = redis_ask(l->redis, e, "XRANGE", l->key, id, id, NULL);
+		r = redis_ask(l->redis, e, "XRANGE", l->key, id, id);
 		if (!r)
 			return NULL;
 		if (r->elements) {
@@ -143,7 +143,7 @@ static redisReply *find_letter(struct letters *l, const char *id, const redisRep
 		redis_free(r);
 	}
 	for (;;) {
-		r = redis_ask(l->redis, e, "XRANGE", l->key, from, "+", "COUNT", "500", NULL);
+		r = redis_ask(l->redis, e, "XRANGE", l->key, from, "+", "COUNT", "500");
 		if (!r)
 			return NULL;
 		for (size_t i = 0; i < r->elements; i++) {
@@ -264,7 +264,7 @@ static int act_on_named(struct letters *l, bool drop, struct totals *sum, struct
 /* All that are there now: up to the last id of this moment, or what dies again would go round. */
 static int act_on_all(struct letters *l, bool drop, struct totals *sum, struct err *e)
 {
-	redisReply *r = redis_ask(l->redis, e, "XREVRANGE", l->key, "+", "-", "COUNT", "1", NULL);
+	redisReply *r = redis_ask(l->redis, e, "XREVRANGE", l->key, "+", "-", "COUNT", "1");
 	char from[ENTRY_ID_MAX] = "-";
 	char last[ENTRY_ID_MAX];
 	bool is_over = false;
@@ -281,7 +281,7 @@ static int act_on_all(struct letters *l, bool drop, struct totals *sum, struct e
 		struct rconn_arg ids[BATCH];
 		size_t n = 0;
 
-		r = redis_ask(l->redis, e, "XRANGE", l->key, from, last, "COUNT", "100", NULL);
+		r = redis_ask(l->redis, e, "XRANGE", l->key, from, last, "COUNT", "100");
 		if (!r)
 			return -1;
 		for (size_t i = 0; i < r->elements && n < BATCH; i++)

@@ -56,7 +56,7 @@ static void found(struct search *s, const char *place, redisReply *reply, const 
 /* 0: looked (s->place tells), -1: error. */
 static int by_entry_id(struct search *s, const char *place, const char *key)
 {
-	redisReply *r = redis_ask(s->redis, s->e, "XRANGE", key, s->id, s->id, NULL);
+	redisReply *r = redis_ask(s->redis, s->e, "XRANGE", key, s->id, s->id);
 
 	if (!r)
 		return -1;
@@ -73,8 +73,7 @@ static int by_task_id(struct search *s, const char *place, const char *key)
 	char from[ENTRY_ID_MAX] = "-";
 
 	for (;;) {
-		redisReply *r =
-			redis_ask(s->redis, s->e, "XRANGE", key, from, "+", "COUNT", PAGE, NULL);
+		redisReply *r = redis_ask(s->redis, s->e, "XRANGE", key, from, "+", "COUNT", PAGE);
 
 		if (!r)
 			return -1;
@@ -156,22 +155,19 @@ static int place_in_stream(struct search *s, struct where *w)
 	redisReply *p = NULL;
 
 	w->state = "waiting";
-	groups = redis_ask(s->redis, s->e, "XINFO", "GROUPS", s->keys.stream, NULL);
+	groups = redis_ask(s->redis, s->e, "XINFO", "GROUPS", s->keys.stream);
 	if (!groups)
 		return -1;
 	for (size_t i = 0; i < groups->elements; i++) {
 		const redisReply *g = groups->element[i];
 		struct slice last = redis_text(redis_field(g, "last-delivered-id"));
-		unsigned long long a = 0, b = 0, x = 0, y = 0;
 
 		if (!slice_eq_str(redis_text(redis_field(g, "name")), s->conf->group))
 			continue;
-		sscanf(last.data, "%llu-%llu", &a, &b);
-		sscanf(s->entry, "%llu-%llu", &x, &y);
-		if (x < a || (x == a && y <= b))
+		if (entry_id_compare(s->entry, last.data) <= 0)
 			w->state = "done";
 		p = redis_ask(s->redis, s->e, "XPENDING", s->keys.stream, s->conf->group, s->entry,
-			      s->entry, "1", NULL);
+			      s->entry, "1");
 		if (!p) {
 			redis_free(groups);
 			return -1;

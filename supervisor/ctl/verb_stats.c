@@ -53,7 +53,7 @@ static int64_t oldest_ms(struct redis *r, const char *stream, const char *last, 
 
 	if (last)
 		entry_next_id(last, from);
-	first = redis_ask(r, e, "XRANGE", stream, from, "+", "COUNT", "1", NULL);
+	first = redis_ask(r, e, "XRANGE", stream, from, "+", "COUNT", "1");
 	if (!first)
 		return -1;
 	if (first->elements == 1 && first->element[0]->elements == 2)
@@ -71,7 +71,7 @@ static int64_t count_behind(struct redis *r, const char *stream, const char *las
 
 	if (last)
 		entry_next_id(last, from);
-	page = redis_ask(r, e, "XRANGE", stream, from, "+", "COUNT", LAG_COUNT_MAX, NULL);
+	page = redis_ask(r, e, "XRANGE", stream, from, "+", "COUNT", LAG_COUNT_MAX);
 	n = page ? (int64_t)page->elements : -1;
 	redis_free(page);
 	return n;

@@ -57,6 +57,17 @@ static void add_last_exit(struct buf *b, const json_t *exit)
 		buf_addf(b, " %d", (int)number_of(exit, "code"));
 }
 
+/* In whole seconds: milliseconds would only flicker. */
+static void add_uptime(struct buf *b, const json_t *o)
+{
+	int64_t ms = number_of(o, "uptime_ms");
+
+	if (ms < 1000)
+		buf_adds(b, "0s");
+	else
+		out_age(b, ms);
+}
+
 /* ------------------------------------------------------------------ the table */
 
 static enum out_colour colour_of(const char *state)
@@ -112,7 +123,7 @@ static void add_worker(struct table *t, const json_t *w)
 	table_cellf(t, "%lld", (long long)number_of(w, "failed"));
 	table_cellf(t, "%lld", (long long)number_of(w, "restarts"));
 	if (is_up)
-		out_age(&b, number_of(w, "uptime_ms"));
+		add_uptime(&b, w);
 	else
 		buf_adds(&b, "-");
 	cell_of_buf(t, &b);
@@ -188,7 +199,7 @@ static void add_status(struct buf *out, const json_t *status, const json_t *conf
 	buf_adds(out, text_of(s, "state"));
 	out_colour(out, OUT_PLAIN);
 	buf_adds(out, "   up ");
-	out_age(out, number_of(s, "uptime_ms"));
+	add_uptime(out, s);
 	buf_addf(out, "   generation %lld\n", (long long)number_of(s, "generation"));
 	if (json_is_object(reload) && !json_is_true(json_object_get(reload, "ok"))) {
 		out_colour(out, OUT_RED);
@@ -287,7 +298,7 @@ static void add_detail(struct buf *out, const json_t *q, const json_t *w, const 
 	buf_addf(out, "\n  consumer     %s\n  consuming    %s", text_of(w, "consumer"),
 		 json_is_true(json_object_get(w, "consuming")) ? "yes" : "no");
 	buf_adds(out, "\n  up           ");
-	out_age(out, number_of(w, "uptime_ms"));
+	add_uptime(out, w);
 	buf_addf(out, "\n  restarts     %lld\n  last exit    ",
 		 (long long)number_of(w, "restarts"));
 	add_last_exit(out, json_object_get(w, "last_exit"));
