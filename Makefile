@@ -200,7 +200,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DOC)/handlers $(MAN)/man1 $(MAN)/man5 $(MAN)/man8 \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 README.md LICENSE etc/redisq.ini $(DOC)
+	install -m 644 README.md LICENSE etc/redisq.ini worker/protocol.txt supervisor/control.txt $(DOC)
 	install -m 755 etc/handlers/* $(DOC)/handlers
 	install -m 644 supervisor/ctl/redisqctl.1 $(MAN)/man1
 	install -m 644 common/redisq.ini.5 $(MAN)/man5
