@@ -1,4 +1,5 @@
 /* fleet.c - see fleet.h. */
+#include <errno.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -82,6 +83,7 @@ static void make_slots(struct fleet *f)
 
 	if (f->leaving || n <= f->n_slots)
 		return;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers, indeed */
 	f->slots = xrealloc(f->slots, n * sizeof(*f->slots));
 	while (f->n_slots < n) {
 		f->slots[f->n_slots] = slot_new(f, (unsigned)f->n_slots, f->gen);
@@ -368,7 +370,14 @@ static void ask_for_the_end(struct slot *s)
 		h->crash_loop = xasprintf("%s/%u", s->fleet->queue, s->index);
 }
 
-static enum proc_event after_death_of_current(struct slot *s, struct proc *p)
+static bool is_shortage(const struct last_exit *how)
+{
+	return how->cause == CAUSE_SPAWN && (how->code == EAGAIN || how->code == ENOMEM ||
+					     how->code == EMFILE || how->code == ENFILE);
+}
+
+static enum proc_event after_death_of_current(struct slot *s, struct proc *p,
+					      const struct last_exit *how)
 {
 	struct fleet *f = s->fleet;
 	const struct conf_supervisor *sup = conf_supervisor(f->house->conf);
@@ -384,6 +393,10 @@ static enum proc_event after_death_of_current(struct slot *s, struct proc *p)
 
 	if (p->refused)
 		return PROC_EV_DIED_PARK;
+	if (is_shortage(how)) {
+		p->backoff_ms = restart_postpone(&s->restart, &policy, &f->house->rng);
+		return PROC_EV_DIED_BACKOFF;
+	}
 	switch (restart_decide(&s->restart, &policy, p->was_ready, clock_mono_ms(), &f->house->rng,
 			       &p->backoff_ms)) {
 	case RESTART_NOW:
@@ -425,7 +438,7 @@ static enum proc_event on_death(void *arg, struct proc *p, const struct last_exi
 		s->next_failed = why_next_failed(f, p, how);
 		return PROC_EV_DIED_GONE;
 	}
-	return after_death_of_current(s, p);
+	return after_death_of_current(s, p, how);
 }
 
 const struct proc_events fleet_proc_events = {

@@ -4,6 +4,7 @@
 #include "buf.h"
 
 #define JITTER_PERCENT 20
+#define N_MAX 1000 /* long past the cap of any delay */
 
 void restart_init(struct restart *r)
 {
@@ -46,6 +47,13 @@ static bool note_death(struct restart *r, const struct restart_policy *p, int64_
 	return r->count == r->cap && now_ms - r->deaths_ms[r->head] <= p->window_ms;
 }
 
+int64_t restart_postpone(struct restart *r, const struct restart_policy *p, struct rng *rng)
+{
+	if (r->n < N_MAX)
+		r->n++;
+	return backoff_add_jitter_ms(rng, p->delay_ms, p->delay_max_ms, r->n, JITTER_PERCENT);
+}
+
 enum restart_verdict restart_decide(struct restart *r, const struct restart_policy *p,
 				    bool was_ready, int64_t now_ms, struct rng *rng,
 				    int64_t *delay_ms)
@@ -53,7 +61,7 @@ enum restart_verdict restart_decide(struct restart *r, const struct restart_poli
 	bool loop = note_death(r, p, now_ms);
 
 	*delay_ms = 0;
-	if (r->n < 1000)
+	if (r->n < N_MAX)
 		r->n++;
 	if (loop && p->on_loop == RESTART_LOOP_PARK)
 		return RESTART_PARK;

@@ -44,5 +44,10 @@ void restart_forget(struct restart *r);
 enum restart_verdict restart_decide(struct restart *r, const struct restart_policy *p,
 				    bool was_ready, int64_t now_ms, struct rng *rng,
 				    int64_t *delay_ms);
+/*
+ * The machine had no room for a start (no process, no memory, no descriptor): nobody's crash, so
+ * it counts for no loop. Returns the delay until the next try, which grows as for deaths.
+ */
+int64_t restart_postpone(struct restart *r, const struct restart_policy *p, struct rng *rng);
 
 #endif

@@ -115,8 +115,8 @@ static json_t *fleet_json(const struct fleet *f)
 	return json_pack("{s:o, s:s, s:i, s:i, s:I, s:o, s:I, s:b}", "name", text_or_null(f->queue),
 			 "backend", "stream", "concurrency", q->concurrency, "workers_wanted",
 			 (int)fleet_wanted(f), "total_parallelism",
-			 (json_int_t)((int64_t)fleet_wanted(f) * q->concurrency), "workers",
-			 workers, "credit_out", (json_int_t)f->credit.out, "leaving", f->leaving);
+			 (json_int_t)fleet_wanted(f) * q->concurrency, "workers", workers,
+			 "credit_out", (json_int_t)f->credit.out, "leaving", f->leaving);
 }
 
 static json_t *reload_json(const struct last_reload *r)

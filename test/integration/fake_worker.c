@@ -172,6 +172,19 @@ static void end_tasks(void)
 	leave((int)knob("exit", 0));
 }
 
+/* Credit no task needs any more goes back at once, as the real worker does it. */
+static void free_unused(void)
+{
+	char *line;
+
+	if (me.credit <= me.running)
+		return;
+	line = xasprintf("freed %lld", (long long)(me.credit - me.running));
+	me.credit = me.running;
+	say(line);
+	free(line);
+}
+
 static void hear(char *line)
 {
 	char *rest = strchr(line, ' ');
@@ -185,6 +198,7 @@ static void hear(char *line)
 		me.drain_until_ms = n ? clock_mono_ms() + n : 0;
 		if (me.running == 0)
 			end_tasks();
+		free_unused();
 	} else if (strcmp(line, "stop") == 0 && !knob("ignore_drain", 0)) {
 		me.draining = true;
 		end_tasks();

@@ -1,6 +1,8 @@
 """The supervisor with fake workers (fake_worker.c): no Redis, any misbehaviour on demand."""
 import os
 
+import pytest
+
 from supervised import Supervisor
 from waiting import wait_until
 
@@ -51,3 +53,24 @@ class FakeSupervisor(Supervisor):
             rows = [w for w in self.workers() if w["state"] == state]
             return rows if len(rows) >= n else None
         return wait_until(fact, timeout, "%d workers are %s" % (n, state))
+
+
+@pytest.fixture
+def fake(build, tmp_path):
+    """Makes supervisors with fake workers: fake(knobs={...}, supervisor={...}, ...)."""
+    made = []
+
+    def make(**how):
+        where = tmp_path / ("fake%d" % len(made))
+        where.mkdir()
+        made.append(FakeSupervisor(build, where, **how))
+        return made[-1]
+
+    yield make
+    for s in reversed(made):
+        s.close()
+
+
+def queue(**keys):
+    """The one queue, with these keys."""
+    return {"demo": dict({"handler": "exec /bin/true", "kill_grace": "200ms"}, **keys)}

@@ -136,6 +136,26 @@ static void another_limit_starts_a_new_count(void **state)
 	restart_release(&r);
 }
 
+static void a_shortage_is_no_crash(void **state)
+{
+	struct restart_policy p = policy(2, RESTART_LOOP_EXIT);
+	struct restart r;
+	struct rng rng;
+	int64_t want = 200;
+
+	(void)state;
+	rng_seed(&rng, 6);
+	restart_init(&r);
+	for (int i = 0; i < 30; i++) {
+		int64_t delay = restart_postpone(&r, &p, &rng);
+
+		assert_true(delay >= want && delay <= want + want / 5 + 1);
+		want = want * 2 > 30000 ? 30000 : want * 2;
+	}
+	assert_int_equal(r.count, 0);
+	restart_release(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +164,7 @@ int main(void)
 		cmocka_unit_test(more_than_the_limit_in_the_window_is_a_loop),
 		cmocka_unit_test(forgetting_empties_the_window),
 		cmocka_unit_test(another_limit_starts_a_new_count),
+		cmocka_unit_test(a_shortage_is_no_crash),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
