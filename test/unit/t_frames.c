@@ -186,6 +186,47 @@ static void test_reader_gone(void **state)
 	close_fixture(&x);
 }
 
+static void count_room(void *arg)
+{
+	++*(int *)arg;
+}
+
+/* Whoever feeds it is told to stop, and when to go on; nothing is lost. */
+static void test_full_and_room(void **state)
+{
+	struct pipe_fixture x;
+	int n_room = 0;
+	int n_sent = 0, n_got = 0;
+
+	(void)state;
+	open_fixture(&x, true, 4096);
+	for (int i = 0; i < 10000; i++)
+		frames_line(x.f, 'O', "1-1",
+			    slice_str("nobody listens: never full; sixty-four bytes"));
+	assert_false(frames_is_full(x.f));
+	n_sent = 10000;
+	frames_on_room(x.f, count_room, &n_room);
+	assert_true(frames_is_full(x.f));
+	assert_true(frames_is_full(x.f));
+	for (int i = 0; i < 100 && n_room == 0; i++) {
+		turn(&x);
+		drain(&x);
+	}
+	assert_int_equal(n_room, 1); /* said once for both */
+	assert_false(frames_is_full(x.f));
+	for (int i = 0; i < 100; i++) {
+		turn(&x);
+		drain(&x);
+	}
+	assert_int_equal(n_room, 1); /* nobody waits any more */
+	assert_int_equal(frames_dropped(x.f), 0);
+	for (char *p = x.got.data; *p; p = strchr(p, '\n') + 1)
+		n_got++;
+	assert_int_equal(n_got, n_sent);
+	frames_on_room(x.f, NULL, NULL);
+	close_fixture(&x);
+}
+
 static void *read_to_end(void *arg)
 {
 	struct pipe_fixture *x = arg;
@@ -247,13 +288,10 @@ static void test_free_does_not_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_framing),
-		cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_alone),
-		cmocka_unit_test(test_stalled_reader),
-		cmocka_unit_test(test_reader_gone),
-		cmocka_unit_test(test_flush_at_free),
-		cmocka_unit_test(test_free_does_not_wait),
+		cmocka_unit_test(test_framing),       cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_alone),         cmocka_unit_test(test_stalled_reader),
+		cmocka_unit_test(test_reader_gone),   cmocka_unit_test(test_full_and_room),
+		cmocka_unit_test(test_flush_at_free), cmocka_unit_test(test_free_does_not_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
