@@ -32,7 +32,7 @@ struct task *worker_free_task(struct worker *w)
 	for (int i = 0; i < w->n_tasks; i++)
 		if (w->tasks[i].state == TASK_GONE)
 			return &w->tasks[i];
-	INVARIANT(!"a free row in the table of tasks");
+	INVARIANT(false && "a free row in the table of tasks");
 	return NULL;
 }
 
@@ -51,7 +51,7 @@ void worker_task_event(struct worker *w, struct task *t, enum task_event ev)
 	if (!task_event(t, ev)) {
 		log_error("task %s: %s while it is %s cannot happen", t->id, task_event_word(ev),
 			  task_state_word(from));
-		INVARIANT(!"a step that the table of task states knows");
+		INVARIANT(false && "a step that the table of task states knows");
 	}
 	if (log_enabled(LOG_DEBUG)) {
 		char what[BOARD_ID_MAX + 8];
