@@ -193,6 +193,7 @@ static void test_label(void **state)
 	}
 	/* Of two the last counts; a long one would make exec() fail. */
 	memset(longer, ' ', 299999);
+	longer[0] = 'x';
 	begin(&t, "1000-0", 1);
 	add(&t, "redisq.id", "first");
 	add(&t, "redisq.id", longer);
