@@ -9,6 +9,8 @@ if not held then
 end
 local bad = wrong_type({[KEYS[2]] = 'hash'})
 if bad then return bad end
+-- A full Redis is drained by workers: they must be able to start.
+unlock_at_oom(KEYS[3])
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 redis.call('SET', KEYS[1], ARGV[4], 'PX', ARGV[5])
 return {1}
