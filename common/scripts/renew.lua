@@ -11,15 +11,14 @@ local pending, list = {}, redis.call('XPENDING', stream, group, '-', '+', ARGV[6
 for _, p in ipairs(list or {}) do pending[p[1]] = p end
 
 unlock_at_oom(stream)
--- PEXPIRE is legal at OOM; SET is not, and must not take the renewal of the entries with it.
-if held == ARGV[4] then
-  redis.call('PEXPIRE', KEYS[1], ARGV[5])
-else
+-- Where SET is refused, that must not take the renewal of the entries with it.
+if held then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
+if held ~= ARGV[4] then
   redis.pcall('SET', KEYS[1], ARGV[4], 'PX', ARGV[5])
   redis.pcall('HSET', KEYS[4], me, ARGV[3])
 end
 
-local answer, keep, n = {}, {}, tonumber(ARGV[7])
+local answer, keep, lost, n = {}, {}, {}, tonumber(ARGV[7])
 for i = 1, n do
   local id, token = ARGV[6 + 2 * i], ARGV[7 + 2 * i]
   local p = pending[id]
@@ -29,14 +28,7 @@ for i = 1, n do
   else
     answer[i] = p and -1 or mine(stream, group, me, id, token)
     if answer[i] == 1 then keep[#keep + 1] = id end -- beyond the window
-    if answer[i] == -1 then
-      -- Somebody took it because we looked dead, and charged a crash: we live, take that back.
-      local v = redis.call('HGET', KEYS[3], id)
-      local count, charged, cause = string.match(v or '', '^(%d+):(%d+):(.*)$')
-      if count and charged == token and cause == 'stale' then
-        redis.call('HSET', KEYS[3], id, text(count - 1) .. ':' .. charged .. ':repaid')
-      end
-    end
+    if answer[i] == -1 then lost[#lost + 1] = i end
   end
   pending[id] = nil
 end
@@ -45,6 +37,17 @@ call_paged({'XCLAIM', stream, group, me, 0}, keep, {'JUSTID'})
 for i = 1, n do
   if answer[i] == 1 and #redis.call('XRANGE', stream, ARGV[6 + 2 * i], ARGV[6 + 2 * i]) == 0 then
     answer[i] = 2
+  end
+end
+
+-- Somebody took it because we looked dead, and charged a crash: we live, take that back. What is
+-- wrong with the key of the crashes is for others to say: here it must not cost the leases.
+for _, i in ipairs(lost) do
+  local id, token = ARGV[6 + 2 * i], ARGV[7 + 2 * i]
+  local v = redis.pcall('HGET', KEYS[3], id)
+  local count, charged, cause = string.match(type(v) == 'string' and v or '', '^(%d+):(%d+):(.*)$')
+  if count and charged == token and cause == 'stale' then
+    redis.pcall('HSET', KEYS[3], id, text(count - 1) .. ':' .. charged .. ':repaid')
   end
 end
 
