@@ -16,28 +16,43 @@ local function may_take(p, owner_claim)
   return idle >= 3 * lease or (idle >= lease and redis.call('EXISTS', owner_claim) == 0)
 end
 
+-- Its owner fell silent: a suspected crash, charged once per token, repaid by a survivor.
+local function charge(id, token)
+  local v = redis.call('HGET', crash, id)
+  local count, charged = string.match(v or '', '^(%d+):(%d+):')
+  if charged ~= token then
+    redis.call('HSET', crash, id, text((count or 0) + 1) .. ':' .. token .. ':stale')
+  end
+end
+
+local bad = wrong_type({[crash] = 'hash', [names] = 'hash'})
+if bad then return bad end
 unlock_at_oom(stream)
-local out = {}
+redis.call('XACK', stream, group, '0-0')
+redis.call('HDEL', crash, '')
+-- All is charged before anything is taken: an error then loses no charge and no answer.
+local list = {}
 for i = 1, tonumber(ARGV[7]) do
   local id, owner, token = ARGV[5 + 3 * i], ARGV[6 + 3 * i], ARGV[7 + 3 * i]
   local p = redis.call('XPENDING', stream, group, id, id, 1)
   p = p and p[1]
   if p and p[2] == owner and p[4] == tonumber(token) and may_take(p, KEYS[4 + i]) then
-    local e = redis.call('XCLAIM', stream, group, me, 0, id)
-    e = e and e[1]
-    if e and e[2] then
-      if p[3] < RELEASED_IDLE and owner ~= me then
-        -- Its owner fell silent: a suspected crash, charged once per token, repaid by a survivor.
-        local v = redis.call('HGET', crash, id)
-        local count, charged = string.match(v or '', '^(%d+):(%d+):')
-        if charged ~= token then
-          redis.call('HSET', crash, id, text((count or 0) + 1) .. ':' .. token .. ':stale')
-        end
-      end
-      out[#out + 1] = {id, p[4] + 1, e[2]}
-    else
-      redis.call('XACK', stream, group, id) -- a ghost: the entry itself was deleted
-    end
+    if p[3] < RELEASED_IDLE and owner ~= me then charge(id, token) end
+    list[#list + 1] = p
   end
+end
+
+local out, seen = {}, {}
+for _, p in ipairs(list) do
+  local id = p[1]
+  local e = not seen[id] and redis.call('XCLAIM', stream, group, me, 0, id)
+  e = e and e[1]
+  if e and e[2] then
+    out[#out + 1] = {id, p[4] + 1, e[2]}
+  elseif not seen[id] then
+    redis.call('XACK', stream, group, id) -- a ghost: the entry itself was deleted
+    redis.call('HDEL', crash, id)
+  end
+  seen[id] = true
 end
 return {1, out}
