@@ -3,7 +3,10 @@
 --   * effects are replicated, so that Redis TIME may be used;
 --   * the type of every key that will be written is checked before the first write;
 --   * the first write is one that is legal at OOM and changes nothing: it unlocks the rest;
---   * what a task moves to is written first, XACK and XDEL come last.
+--   * what a task moves to is written first, XACK and XDEL come last;
+--   * where an effect cannot be written twice (XADD, a counter), the commands that follow it are
+--     tried before it, as no-ops: one that is not permitted then ends the script while nothing is
+--     changed, instead of leaving one duplicate more with every replay.
 if redis.replicate_commands then redis.replicate_commands() end
 
 local function now_ms()
@@ -52,3 +55,6 @@ end
 
 -- An idle time no living entry has: released entries were last seen in 1970.
 local RELEASED_IDLE = 1000000000000
+
+-- XTRIM to this length does nothing.
+local MAX_INT = '9223372036854775807'

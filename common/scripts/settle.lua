@@ -8,7 +8,8 @@
 --                                            crashed: charge it, then follow = retry|dead|hold
 --   X field value...                         dead letter    H field value...   held
 --   L                                        release: anyone may take it at once, nothing charged
--- per task: 1 applied, 0 gone, -1 another's, 2 its entry had been deleted by somebody
+-- per task: 1 applied, 0 gone, -1 another's, 2 its entry had been deleted by somebody (D and L do
+-- not look, and say 1); a second mention in one batch is 0
 local stream, delayed, bodies, dead, held = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, ckpt, crash = KEYS[6], KEYS[7], KEYS[8]
 local group, me, keep_entries = ARGV[1], ARGV[2], ARGV[3] == '1'
@@ -16,10 +17,36 @@ local bad = wrong_type({[delayed] = 'zset', [bodies] = 'hash', [dead] = 'stream'
                         [counters] = 'hash', [ckpt] = 'hash', [crash] = 'hash'})
 if bad then return bad end
 unlock_at_oom(stream)
+redis.call('XACK', stream, group, '0-0')
+redis.call('HDEL', ckpt, '')
 
 local now = now_ms()
-local count = {}
+local count, finished = {}, {}
 local function add(counter, n) count[counter] = (count[counter] or 0) + n end
+
+-- The end of every task whose destination is written.
+local function finish()
+  for name, n in pairs(count) do
+    if n > 0 then redis.call('HINCRBY', counters, name, n) end
+  end
+  if #finished > 0 then
+    call_paged({'HDEL', ckpt}, finished, {})
+    call_paged({'HDEL', crash}, finished, {})
+    call_paged({'XACK', stream, group}, finished, {})
+    if not keep_entries then call_paged({'XDEL', stream}, finished, {}) end
+  end
+  count, finished = {}, {}
+end
+
+-- Before an op or a command that was not used yet, and might not be permitted: what came before it
+-- in the batch is brought to its end.
+local used = {}
+local function first_use(what)
+  if used[what] then return false end
+  finish()
+  used[what] = true
+  return true
+end
 
 -- Fields of an entry as {user fields in order}, {reserved name -> value}.
 local RESERVED = {['redisq.id'] = 1, ['redisq.attempt'] = 1, ['redisq.deliveries'] = 1,
@@ -37,6 +64,12 @@ local function split(fields)
   return user, own
 end
 
+-- A producer may have written anything there.
+local function deliveries(own, token)
+  local before = own['redisq.deliveries'] or ''
+  return text((#before <= 15 and string.match(before, '^%d+$') or 0) + token)
+end
+
 local function enqueued_at(id, own) return own['redisq.enqueued_at'] or string.match(id, '^%d+') end
 
 -- The token in a crash record belongs to the entry that is left behind: the next one starts anew.
@@ -45,8 +78,9 @@ local function carried(crashes) return (string.gsub(crashes or '', '^(%d+):%d+:'
 local function to_delayed(id, token, fields, delay, attempt, snoozes, crashes)
   local user, own = split(fields)
   local body = {user, own['redisq.id'] or id, attempt,
-                text(tonumber(own['redisq.deliveries'] or 0) + token), snoozes,
+                deliveries(own, token), snoozes,
                 enqueued_at(id, own), redis.call('HGET', ckpt, id) or '', carried(crashes)}
+  if first_use('ZADD') then redis.call('HINCRBY', counters, 'retried', 0) end
   redis.call('HSET', bodies, id, cmsgpack.pack(body))
   redis.call('ZADD', delayed, text(now + delay), id)
   add('retried', 1)
@@ -64,10 +98,12 @@ local function to_letter(key, id, token, fields, from, to)
   local function put(k, v) a[#a + 1] = k; a[#a + 1] = v end
   put('redisq.id', own['redisq.id'] or id)
   put('redisq.attempt', own['redisq.attempt'] or '1')
-  put('redisq.deliveries', text(tonumber(own['redisq.deliveries'] or 0) + token))
+  put('redisq.deliveries', deliveries(own, token))
   put('redisq.enqueued_at', enqueued_at(id, own))
   for i = from, to do a[#a + 1] = ARGV[i] end
   put('redisq.died_at', text(now))
+  if first_use('XADD') then redis.call('HINCRBY', counters, 'died', 0) end
+  if key == dead and first_use('XTRIM') then redis.call('XTRIM', dead, 'MAXLEN', '=', MAX_INT) end
   redis.call(unpack(a))
   if key == dead then
     add('died', 1)
@@ -90,13 +126,15 @@ local function crashed(id, token, fields, p)
              own['redisq.snoozes'] or '0', text(before) .. ':' .. text(token) .. ':' .. cause)
 end
 
-local out, done, finished, p = {}, {}, {}, 6
+local out, seen, p = {}, {}, 6
 for k = 1, tonumber(ARGV[5]) do
   local op, id, token, n = ARGV[p], ARGV[p + 1], tonumber(ARGV[p + 2]), tonumber(ARGV[p + 3])
   local a = p + 4
   p = a + n
-  out[k] = mine(stream, group, me, id, token)
+  out[k] = seen[id] and 0 or mine(stream, group, me, id, token)
   if out[k] == 1 then
+    seen[id] = true
+    if op ~= 'D' then first_use(op) end
     if op == 'L' then
       redis.call('XCLAIM', stream, group, me, 0, id, 'TIME', '1', 'JUSTID')
     else
@@ -124,13 +162,5 @@ for k = 1, tonumber(ARGV[5]) do
     end
   end
 end
-for name, n in pairs(count) do
-  if n > 0 then redis.call('HINCRBY', counters, name, n) end
-end
-if #finished > 0 then
-  call_paged({'HDEL', ckpt}, finished, {})
-  call_paged({'HDEL', crash}, finished, {})
-  call_paged({'XACK', stream, group}, finished, {})
-  if not keep_entries then call_paged({'XDEL', stream}, finished, {}) end
-end
+finish()
 return out
