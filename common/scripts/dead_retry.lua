@@ -1,7 +1,7 @@
 -- Put dead letters, or held tasks, back on their stream as new: attempt 1, crashes forgotten.
 -- KEYS 1 dead or held 2 stream 3 counters   ARGV ids
 -- per id: the new entry's id, '' when it is not there (a replay too), or an error that names why
--- At OOM the XADD is refused, and with it the rest: what was moved stays moved, the rest stays.
+-- At OOM the first write is refused, and with it the rest: nothing is moved.
 local from, stream, counters = KEYS[1], KEYS[2], KEYS[3]
 local bad = wrong_type({[from] = 'stream', [stream] = 'stream', [counters] = 'hash'})
 if bad then return bad end
@@ -18,7 +18,9 @@ local function entry_of(fields)
   for i = 1, #fields, 2 do
     local name, value = fields[i], fields[i + 1]
     if name == 'redisq.fields_msgpack' then
-      for _, f in ipairs(cmsgpack.unpack(value)) do a[#a + 1] = f end
+      local ok, user = pcall(cmsgpack.unpack, value)
+      if not ok or type(user) ~= 'table' then return nil end
+      for _, f in ipairs(user) do a[#a + 1] = f end
     elseif KEEP[name] then
       own[name] = value
     elseif not OURS[name] then
@@ -37,18 +39,27 @@ local function entry_of(fields)
   return a, own
 end
 
-local out = {}
+local out, tried = {}, false
 for k, id in ipairs(ARGV) do
-  local e = redis.call('XRANGE', from, id, id)[1]
+  local found = redis.pcall('XRANGE', from, id, id)
   out[k] = ''
-  if e then
-    local a, own = entry_of(e[2])
-    local body_missing = not own['redisq.enqueued_at'] and #a == 7
-    if body_missing then
+  if found.err then
+    out[k] = found -- not an id
+  elseif found[1] then
+    local a, own = entry_of(found[1][2])
+    local body_missing = a and not own['redisq.enqueued_at'] and #a == 7
+    if not a then
+      out[k] = redis.error_reply('ERR its packed fields are unreadable')
+    elseif body_missing then
       out[k] = redis.error_reply('ERR its body is lost, there is nothing to run')
     elseif #a > 7000 then
       out[k] = redis.error_reply('ERR it has more fields than a script can add')
     else
+      if not tried then
+        redis.call('HINCRBY', counters, 'readded', 0) -- first: it is what OOM refuses
+        redis.call('XDEL', from, '0-0')
+        tried = true
+      end
       out[k] = redis.call(unpack(a))
       redis.call('XDEL', from, id)
       redis.call('HINCRBY', counters, 'readded', 1)
