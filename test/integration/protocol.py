@@ -1,0 +1,222 @@
+"""The scripts of common/scripts, called as a worker calls them, and what a queue then holds."""
+import functools
+import hashlib
+import os
+
+import redis
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPTS = os.path.join(HERE, "..", "..", "common", "scripts")
+LEASE = 10000
+FOREIGN = 60000
+RELEASED = 10 ** 12
+
+
+@functools.lru_cache(None)
+def source(name):
+    texts = []
+    for part in ("_prelude", name):
+        with open(os.path.join(SCRIPTS, part + ".lua"), encoding="ascii") as f:
+            texts.append(f.read())
+    return "\n".join(texts)
+
+
+# ---- what settle.lua is told about one task
+def done(task):
+    return ("D",) + task
+
+
+def retry(task, delay=0, attempt=2, snoozes=0):
+    return ("R",) + task + (delay, attempt, snoozes)
+
+
+def crash(task, delay=100, cap=1000, jitter=0, most=3, follow="retry", cause="signal 9", more=()):
+    return ("K",) + task + (delay, cap, jitter, most, follow, cause) + tuple(more)
+
+
+def letter(task, *more):
+    return ("X",) + task + (more or ("redisq.reason", "attempts", "redisq.error", "exit 1"))
+
+
+def hold(task, *more):
+    return ("H",) + task + (more or ("redisq.reason", "crashes", "redisq.error", "signal 9"))
+
+
+def release(task):
+    return ("L",) + task
+
+
+def plain(x):
+    """Bytes as text where nothing is lost by it."""
+    if isinstance(x, (list, tuple)):
+        return [plain(i) for i in x]
+    try:
+        return x.decode() if isinstance(x, bytes) else x
+    except UnicodeDecodeError:
+        return x
+
+
+class Protocol:
+    def __init__(self, server, queue="q", group="redisq"):
+        self.server, self.r, self.queue, self.group = server, server.r, queue, group
+        self.dead_max, self.keep = 1000, 0
+        for suffix in ("delayed", "bodies", "dead", "held", "counters", "ckpt", "crash", "names"):
+            setattr(self, suffix, server.key(queue, suffix))
+        self.r.xgroup_create(queue, group, "0", mkstream=True)
+
+    def claim_key(self, name):
+        return self.server.key(self.queue, "consumer:" + name)
+
+    def run(self, script, keys, *args):
+        text = source(script)
+        sha = hashlib.sha1(text.encode()).hexdigest()
+        try:
+            return self.r.evalsha(sha, len(keys), *keys, *args)
+        except redis.exceptions.NoScriptError:
+            return self.r.eval(text, len(keys), *keys, *args)
+
+    # ---- the scripts
+    def claim(self, name, nonce, ttl=LEASE, record=None):
+        return plain(self.run("claim", [self.claim_key(name), self.names, self.queue], self.group,
+                              name, nonce, record or nonce + " host boot 1", ttl))
+
+    def renew(self, me, nonce, *tasks, ttl=LEASE, window=100, record=None):
+        return plain(self.run("renew", [self.claim_key(me), self.queue, self.crash, self.names],
+                              self.group, me, nonce, record or nonce + " host boot 1", ttl, window,
+                              len(tasks), *[x for t in tasks for x in t]))
+
+    def scan(self, me, start="-", count=100, lease=LEASE, foreign=FOREIGN):
+        _, last, flat = plain(self.run("scan", [self.queue, self.names], self.group, me, start,
+                                       count, lease, foreign))
+        return last, [tuple(flat[i:i + 4]) for i in range(0, len(flat), 4)]
+
+    def take(self, me, nonce, *seen, stale=1, lease=LEASE, foreign=FOREIGN):
+        """seen: (id, owner, token); None when fenced, else {id: (token, fields)}."""
+        keys = [self.queue, self.crash, self.names, self.claim_key(me)]
+        answer = self.run("take", keys + [self.claim_key(s[1]) for s in seen], self.group, me,
+                          nonce, lease, stale, foreign, len(seen), *[x for s in seen for x in s])
+        if answer[0] == 0:
+            return None
+        return {i.decode(): (token, fields) for i, token, fields in answer[1]}
+
+    def settle(self, me, *verdicts):
+        flat = [x for op, entry, token, *args in verdicts
+                for x in [op, entry, token, len(args)] + args]
+        return self.run("settle", [self.queue, self.delayed, self.bodies, self.dead, self.held,
+                                   self.counters, self.ckpt, self.crash],
+                        self.group, me, self.keep, self.dead_max, len(verdicts), *flat)
+
+    def promote(self, limit=128):
+        return plain(self.run("promote", [self.queue, self.delayed, self.bodies, self.dead,
+                                          self.ckpt, self.crash, self.counters],
+                              limit, self.dead_max))
+
+    def delconsumer(self, name, nonce=""):
+        return self.run("delconsumer", [self.queue, self.claim_key(name), self.names],
+                        self.group, name, nonce)
+
+    def readd(self, ids, key=None):
+        return plain(self.run("dead_retry", [key or self.dead, self.queue, self.counters], *ids))
+
+    def drop(self, ids, key=None):
+        return self.run("dead_drop", [key or self.dead, self.counters], *ids)
+
+    # ---- a producer, a worker, time
+    def add(self, *payloads):
+        return self.server.add(self.queue, *payloads)
+
+    def read(self, me, n):
+        """[(id, token)] of new entries."""
+        got = self.r.xreadgroup(self.group, me, {self.queue: ">"}, count=n)
+        return [(i.decode(), 1) for _, entries in got for i, _ in entries]
+
+    def make_idle(self, owner, ms, *ids):
+        """As if `owner` had them and was last heard of `ms` ago."""
+        self.raw("XCLAIM", self.queue, self.group, owner, 0, *ids, "IDLE", ms, "JUSTID")
+
+    # ---- what there is
+    def raw(self, *words):
+        """The answer as it came, not as the client library arranges it."""
+        link = self.r.connection_pool.get_connection(words[0])
+        try:
+            link.send_command(*words)
+            return link.read_response()
+        finally:
+            self.r.connection_pool.release(link)
+
+    def pending(self):
+        """{id: (owner, idle, count)}"""
+        rows = self.raw("XPENDING", self.queue, self.group, "-", "+", 100000)
+        return {i.decode(): (owner.decode(), idle, count) for i, owner, idle, count in rows}
+
+    def body(self, entry):
+        found = self.run("show_body", [self.delayed, self.bodies], entry, "0")[1]
+        if not found:
+            return None
+        names = ("id", "due", "fields", "task", "attempt", "deliveries", "snoozes", "enqueued_at",
+                 "ckpt", "crash")
+        return dict(zip(names, [found[2] if i == 2 else plain(x) for i, x in enumerate(found)]))
+
+    def entries(self, key):
+        """[(id, [field, value, ...])]: order and repetitions kept."""
+        return [(i.decode(), fields) for i, fields in self.raw("XRANGE", key, "-", "+")]
+
+    def dumps(self):
+        return {k: self.r.dump(k) for k in sorted(self.r.keys("*"))}
+
+    def state(self):
+        """All that is kept, without the clocks: idle times and the time claims have left."""
+        out = {}
+        for k in sorted(self.r.keys("*")):
+            kind = self.r.type(k)
+            if kind == b"stream":
+                out[k] = self.entries(k)
+            elif kind == b"hash":
+                out[k] = self.r.hgetall(k)
+            elif kind == b"zset":
+                out[k] = self.r.zrange(k, 0, -1, withscores=True)
+            else:
+                out[k] = self.r.get(k)
+        out["pending"] = {i: (owner, idle > RELEASED, count)
+                          for i, (owner, idle, count) in self.pending().items()}
+        return out
+
+    def counts(self):
+        return {i: row[2] for i, row in self.pending().items()}
+
+    def places(self):
+        """{payload: [place, ...]}: in a sound queue every list has one place."""
+        out = {}
+
+        def note(fields, place):
+            at = [bytes(f) for f in fields[::2]].index(b"payload")
+            out.setdefault(fields[2 * at + 1].decode(), []).append(place)
+
+        pending = self.pending()
+        group, = self.r.xinfo_groups(self.queue)
+        last = tuple(map(int, group["last-delivered-id"].split(b"-")))
+        for i, fields in self.entries(self.queue):
+            if i in pending:
+                note(fields, "running")
+            elif tuple(map(int, i.split("-"))) > last:
+                note(fields, "waiting")
+            elif not self.keep:
+                note(fields, "stranded")
+        for i in self.r.zrange(self.delayed, 0, -1):
+            note(self.body(i)["fields"], "delayed")
+        for place, key in (("dead", self.dead), ("held", self.held)):
+            for _, fields in self.entries(key):
+                note(fields, place)
+        return out
+
+    def counter(self, name):
+        return int(self.r.hget(self.counters, name) or 0)
+
+
+def refused(call):
+    """The error text of call(), or None when it answered."""
+    try:
+        call()
+    except redis.exceptions.RedisError as e:
+        return str(e)
+    return None

@@ -1,0 +1,196 @@
+"""A random walk through the protocol: workers that run, stall, die and come back as zombies, an
+operator, and a Redis that now and then is full or forbids something. After every step each accepted
+entry is in one place, no delivery count has fallen, and the counters add up.
+
+REDISQ_SEEDS=60 walks for a minute."""
+import os
+import random
+
+import pytest
+import redis
+
+from protocol import (LEASE, RELEASED, Protocol, crash, done, hold, letter, refused, release, retry)
+
+STEPS = 500
+SEEDS = int(os.environ.get("REDISQ_SEEDS", "3"))
+FORBIDDEN = ["xadd", "xdel", "xack", "xtrim", "xclaim", "xrange", "xpending", "hset", "hget",
+             "hdel", "hincrby", "zadd", "zrem", "set", "pexpire", "get"]
+
+
+class Walk(Protocol):
+    def __init__(self, server, seed):
+        super().__init__(server)
+        self.rng = random.Random(seed)
+        self.dead_max = 12
+        self.rich = self.r
+        self.r.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">x", "~*", "+@all")
+        self.poor = redis.Redis(unix_socket_path=server.socket, username="poor", password="x")
+        self.workers = {}   # name -> (nonce, {id: token} it believes in)
+        self.zombies = []   # (name, id, token) of the dead
+        self.n_added = self.n_names = 0
+        self.highest = {}   # entry -> the highest delivery count seen
+        self.settled = set()  # (entry, token) whose settlement was accepted
+
+    def pick(self, things):
+        return self.rng.choice(sorted(things)) if things else None
+
+    def worker(self):
+        return self.pick(self.workers)
+
+    # ---- steps
+    def step_add(self):
+        n = self.rng.randint(1, 4)
+        self.server.add(self.queue, *[b"t%d" % (self.n_added + i) for i in range(n)])
+        self.n_added += n
+
+    def step_birth(self):
+        if len(self.workers) < 4:
+            self.n_names += 1
+            name, nonce = "w%d" % self.n_names, "n%d" % self.n_names
+            if self.claim(name, nonce) == [1]:
+                self.workers[name] = (nonce, {})
+
+    def step_death(self):
+        name = self.worker()
+        if name:
+            _, tasks = self.workers.pop(name)
+            self.zombies += [(name, i, t) for i, t in tasks.items()]
+            self.rich.delete(self.claim_key(name))
+            for entry, (owner, idle, _) in self.pending().items():
+                if owner == name and idle < RELEASED:
+                    self.make_idle(name, LEASE + 1, entry)
+
+    def step_read(self):
+        name = self.worker()
+        if name:
+            self.workers[name][1].update(self.read(name, self.rng.randint(1, 5)))
+
+    def step_settle(self):
+        name = self.worker()
+        if not name:
+            return
+        _, tasks = self.workers[name]
+        some = self.rng.sample(sorted(tasks.items()), min(len(tasks), self.rng.randint(1, 5)))
+        verdicts = [self.rng.choice([done, done, retry, crash, letter, hold, release])(task)
+                    for task in some]
+        for (entry, token), verdict, answer in zip(some, verdicts, self.settle(name, *verdicts)):
+            del tasks[entry]
+            if answer == 1 and verdict[0] != "L":
+                assert (entry, token) not in self.settled
+                self.settled.add((entry, token))
+
+    def step_late_copy(self):
+        """Of a command of the dead, or of one that was settled before."""
+        old = self.zombies + [(n, i, t) for n in self.workers for i, t in self.settled]
+        if old:
+            name, entry, token = self.pick(old)
+            owner, _, count = self.pending().get(entry, ("", 0, 0))
+            if (owner, count) == (name, token):
+                return  # it has not been taken away yet: a true one
+            verdict = self.rng.choice([done, retry, crash, letter, hold, release])
+            before = self.dumps()
+            assert self.settle(name, verdict((entry, token))) in ([0], [-1])
+            assert self.dumps() == before
+
+    def step_renew(self):
+        name = self.worker()
+        if name:
+            nonce, tasks = self.workers[name]
+            asked = sorted(tasks.items())
+            _, _, answers, extras = self.renew(name, nonce, *asked)
+            for (entry, _), answer in zip(asked, answers):
+                if answer not in (1, 2):
+                    del tasks[entry]
+            seen = [(extras[i], name, extras[i + 2]) for i in range(0, len(extras), 3)]
+            self.took(name, self.take(name, nonce, *seen))
+
+    def step_take(self):
+        name = self.worker()
+        if name:
+            _, rows = self.scan(name)
+            seen = [(i, owner, count) for i, owner, _, count in rows]
+            self.rng.shuffle(seen)
+            self.took(name, self.take(name, self.workers[name][0], *seen[:4]))
+
+    def took(self, name, got):
+        for entry, (token, _) in (got or {}).items():
+            self.workers[name][1][entry] = token
+
+    def step_promote(self):
+        self.promote(self.rng.randint(1, 6))
+
+    def step_operator(self):
+        key = self.rng.choice([self.dead, self.held])
+        ids = [i for i, _ in self.entries(key)]
+        some = self.rng.sample(ids, min(len(ids), 2)) + ["1-1"]
+        (self.readd if self.rng.random() < 0.8 else self.drop)(some, key)
+
+    def step_names(self):
+        for name in [n.decode() for n in self.rich.hkeys(self.names)]:
+            self.delconsumer(name, "")
+
+    # ---- the walk
+    def step(self):
+        steps = [getattr(self, n) for n in dir(self) if n.startswith("step_")]
+        step = self.rng.choice(steps + [self.step_read, self.step_settle, self.step_settle])
+        trouble = self.rng.random()
+        if step in (self.step_add, self.step_death, self.step_read):
+            trouble = 1
+        where = step.__name__
+        if trouble < 0.25:
+            command = self.rng.choice(FORBIDDEN)
+            where += " without " + command
+            self.rich.execute_command("ACL", "SETUSER", "poor", "+@all", "-" + command)
+            self.r = self.poor
+        elif trouble < 0.35:
+            where += " at OOM"
+            self.rich.config_set("maxmemory", 1)
+        if trouble < 0.35:
+            why = refused(step)
+            self.r = self.rich
+            self.rich.config_set("maxmemory", 0)
+            assert why is None or "OOM" in why or "used memory" in why or "permission" in why or \
+                "can't run" in why, (where, why)
+        else:
+            step()
+        self.check(where)
+
+    def check(self, where):
+        places = self.places()
+        assert {k: v for k, v in places.items() if len(v) != 1} == {}, where
+        count = self.counter
+        assert len(places) == self.n_added - count("done") - count("dropped"), where
+        for entry, n in self.counts().items():
+            assert n >= self.highest.get(entry, 0), where
+            self.highest[entry] = n
+        # The bodies are those of delayed tasks; one may be left where a step was refused midway.
+        delayed = set(self.rich.zrange(self.delayed, 0, -1))
+        assert delayed <= set(self.rich.hkeys(self.bodies)), where
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_random_walk_loses_nothing_and_doubles_nothing(server, seed):
+    walk = Walk(server, seed)
+    for _ in range(STEPS):
+        walk.step()
+    # And then all goes well, and everything comes to an end.
+    walk.zombies, rounds = [], 0
+    while walk.workers:
+        walk.step_death()
+    walk.step_birth()
+    (name, (nonce, tasks)), = walk.workers.items()
+    while set(p for v in walk.places().values() for p in v) - {"dead", "held"}:
+        rounds += 1
+        assert rounds < 200
+        walk.promote()
+        walk.step_read()
+        walk.step_take()
+        walk.settle(name, *[done(t) for t in tasks.items()])
+        tasks.clear()
+        for entry in walk.rich.zrange(walk.delayed, 0, -1):
+            walk.rich.zadd(walk.delayed, {entry: 0})
+    walk.check("the end")
+    walk.step_names()
+    assert set(walk.server.consumers(walk.queue)) == {name}
+    assert walk.pending() == {} and walk.rich.xlen(walk.queue) == 0
+    assert not walk.rich.exists(walk.delayed, walk.ckpt)
