@@ -295,7 +295,8 @@ static void add_detail(struct buf *out, const json_t *q, const json_t *w, const 
 		buf_addf(out, "\n  pid          %lld", (long long)json_integer_value(pid));
 	else
 		buf_adds(out, "\n  pid          none");
-	buf_addf(out, "\n  consumer     %s\n  consuming    %s", text_of(w, "consumer"),
+	buf_addf(out, "\n  consumer     %s\n  consuming    %s",
+		 text_of(w, "consumer")[0] ? text_of(w, "consumer") : "none",
 		 json_is_true(json_object_get(w, "consuming")) ? "yes" : "no");
 	buf_adds(out, "\n  up           ");
 	add_uptime(out, w);

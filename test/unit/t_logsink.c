@@ -1,12 +1,12 @@
 /* t_logsink.c - bytes of pipes to lines of files: all of them, in order, last words too. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -101,23 +101,30 @@ static char *random_bytes(size_t n)
 	return bytes;
 }
 
-static pid_t feed_from_child(int fd, const char *bytes, size_t n)
+struct feed {
+	int fd;
+	const char *bytes; /* borrowed */
+	size_t n;
+};
+
+/* A thread: writes all in chunks of 1 byte to 64 KiB, closes. */
+static void *feed(void *arg)
 {
-	pid_t pid = fork();
+	const struct feed *f = arg;
 	struct rng r;
 
-	if (pid != 0)
-		return pid;
 	rng_seed(&r, 7);
-	for (size_t at = 0; at < n;) {
+	for (size_t at = 0; at < f->n;) {
 		size_t chunk = 1 + (size_t)rng_below(&r, 65536);
-		ssize_t done = write(fd, bytes + at, chunk < n - at ? chunk : n - at);
+		size_t left = f->n - at;
+		ssize_t done = write(f->fd, f->bytes + at, chunk < left ? chunk : left);
 
 		if (done < 0)
-			_exit(1);
+			break;
 		at += (size_t)done;
 	}
-	_exit(0);
+	close(f->fd);
+	return NULL;
 }
 
 /* Takes the prefixes off; pieces of `line_max` bytes are put together again. */
@@ -157,19 +164,18 @@ static void ten_megabytes(size_t line_max)
 	int fds[2];
 	char *log;
 	size_t log_len;
-	int status;
-	pid_t pid;
+	struct feed f = {.bytes = bytes, .n = TOTAL};
+	pthread_t thread;
 
 	begin(&x, line_max);
 	l = slotlog_get(x.s, "demo", 0);
 	make_pipe(fds);
-	pid = feed_from_child(fds[1], bytes, TOTAL);
-	close(fds[1]);
-	slotlog_attach(l, pid, -1, fds[0]);
+	f.fd = fds[1];
+	assert_int_equal(pthread_create(&thread, NULL, feed, &f), 0);
+	slotlog_attach(l, 812, -1, fds[0]);
 	ev_run(x.loop, 0); /* until no pipe is left */
 	logsink_flush(x.s);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
 	log = content(&x, "demo-0.log", &log_len);
 	assert_same_bytes(log, log_len, bytes, TOTAL, line_max);
 	assert_int_equal(logsink_dropped(x.s), 0);
@@ -334,6 +340,48 @@ static void test_own_log_in_a_file(void **state)
 	end(&x, (const char *const[]){"supervisor.log"}, 1);
 }
 
+/* log_to = stdout, several queues, JSON from a reload on. */
+static void test_stdout_says_which_queue(void **state)
+{
+	struct logsink_conf conf = {.to_stdout = true,
+				    .format = CONF_LOG_FORMAT_TEXT,
+				    .max_size = 1 << 20,
+				    .keep = 5,
+				    .line_max = 65536};
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct logsink *s;
+	struct slotlog *l;
+	char got[2048] = "";
+	int fds[2], kept;
+	struct err e;
+
+	(void)state;
+	make_pipe(fds);
+	fflush(stdout);
+	kept = dup(STDOUT_FILENO);
+	assert_true(dup2(fds[1], STDOUT_FILENO) >= 0);
+	s = logsink_new(loop, &conf, &e);
+	assert_non_null(s);
+	l = slotlog_get(s, "a", 0);
+	slotlog_say(l, 7, "alone");
+	slotlog_get(s, "b", 0);
+	slotlog_say(l, 7, "in company");
+	conf.format = CONF_LOG_FORMAT_JSON;
+	logsink_configure(s, &conf);
+	slotlog_say(l, 7, "{\"n\":1}");
+	logsink_free(s);
+	assert_true(dup2(kept, STDOUT_FILENO) >= 0);
+	close(kept);
+	assert_true(read(fds[0], got, sizeof(got) - 1) > 0);
+	assert_non_null(strstr(got, "Z 0 7 E [-] alone\n"));
+	assert_non_null(strstr(got, "Z a/0 7 E [-] in company\n"));
+	assert_non_null(
+		strstr(got, "\"queue\":\"a\",\"stream\":\"E\",\"id\":null,\"data\":{\"n\":1}}\n"));
+	close(fds[0]);
+	close(fds[1]);
+	ev_loop_destroy(loop);
+}
+
 static void notice(void *arg, int64_t n, struct buf *out)
 {
 	(void)arg;
@@ -416,6 +464,7 @@ int main(void)
 		cmocka_unit_test(test_free_flushes_what_is_in_the_pipes),
 		cmocka_unit_test(test_one_object_and_file_per_slot),
 		cmocka_unit_test(test_own_log_in_a_file),
+		cmocka_unit_test(test_stdout_says_which_queue),
 		cmocka_unit_test(test_stalled_reader_blocks_nothing),
 		cmocka_unit_test(test_reader_gone_is_told_once),
 	};
