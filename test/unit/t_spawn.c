@@ -175,7 +175,8 @@ static void test_no_other_fd_is_inherited(void **state)
 	struct run r;
 
 	(void)state;
-	/* exec: a shell that sets up a pipe shows its ends for a moment. 3 is ls's own directory. */
+	/* exec: a shell that sets up a pipe shows its ends for a moment. 3 is ls's own directory.
+	 */
 	run_init(&r, "exec ls /proc/self/fd");
 	move_up(&r.fds[1]);
 	move_up(&r.out);
@@ -333,7 +334,9 @@ static void test_signals_are_as_new(void **state)
 	sigaction(SIGHUP, &ignore, &old_hup);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &old);
-	run_init(&r, "grep -E '^Sig(Blk|Ign)' /proc/self/status | tr -d '\\t'");
+	/* sed: glibc keeps signals 32 and 33 for itself, and ignores them in what it spawns. */
+	run_init(&r, "grep -E '^Sig(Blk|Ign)' /proc/self/status | tr -d '\\t' | "
+		     "sed 's/180000000$/000000000/'");
 	free(r.argv[0]);
 	r.argv[0] = xstrdup("sh");
 	check_output(&r, "SigBlk:0000000000000000\nSigIgn:0000000000000000\n");
