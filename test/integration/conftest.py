@@ -62,6 +62,7 @@ def sup(build, tmp_path, server):
     yield make
     faults = []
     for s in made:
+        s.show()
         try:
             s.close()
         except AssertionError as e:

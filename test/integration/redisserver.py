@@ -125,5 +125,5 @@ class RedisServer:
 
     def wait_empty(self, queue, timeout=30):
         wait_until(lambda: self.is_empty(queue), timeout,
-                   "queue %s is empty (xlen %d, pending %d, delayed %d)" % (
+                   lambda: "queue %s is empty (xlen %d, pending %d, delayed %d)" % (
                        queue, self.xlen(queue), self.n_pending(queue), len(self.delayed(queue))))

@@ -107,7 +107,7 @@ class Supervisor:
     def wait_exit(self, timeout=40):
         """Its exit status (negative: the signal)."""
         wait_until(lambda: self.proc.poll() is not None, timeout,
-                   "the supervisor has ended; it said:\n" + self.out()[-2000:])
+                   lambda: "the supervisor has ended; it said:\n" + self.out()[-2000:])
         return self.proc.returncode
 
     def stop(self, timeout=40):
@@ -242,6 +242,13 @@ class Supervisor:
         shutil.rmtree(self.run_dir, ignore_errors=True)
         assert not complaints, complaints
         assert not left, "processes were left behind: %r" % left
+
+    def show(self, n_lines=60):
+        """Prints the last words; pytest shows them when the test has failed."""
+        logs = sorted(os.listdir(self.log_dir)) if os.path.isdir(self.log_dir) else []
+        for path in [self.out_path] * bool(self.proc) + [self.log_dir + "/" + n for n in logs]:
+            with open(path, errors="replace") as f:
+                print("-- %s\n%s" % (path, "".join(f.readlines()[-n_lines:])))
 
     def complaints(self):
         """Reports of the sanitizers and of broken invariants."""

@@ -45,8 +45,8 @@ def test_a_killed_consumer_is_removed_once_its_tasks_ran(sup, server, journal):
     s = sup(queues={"q": dict(LEASE, handler=journal.handler())}, supervisor={"workers": 1})
     old = s.wait_ready(1)[0]["pid"]
     os.kill(old, signal.SIGKILL)
-    wait_until(lambda: s.ready() and s.ready()[0]["pid"] != old)
-    wait_until(lambda: set(server.consumers("q")) == {"worker_%d" % s.ready()[0]["pid"]}, 20,
+    new = wait_until(lambda: [w for w in s.ready() if w["pid"] != old])[0]["pid"]
+    wait_until(lambda: set(server.consumers("q")) == {"worker_%d" % new}, 20,
                "the dead consumer is gone")
 
 
@@ -69,8 +69,8 @@ def test_stopped_worker_is_found_by_its_heartbeat(sup, server, journal):
             supervisor={"workers": 1, "heartbeat_timeout": "1s", "kill_timeout": "500ms"})
     old = s.wait_ready(1)[0]["pid"]
     os.kill(old, signal.SIGSTOP)
-    wait_until(lambda: s.ready() and s.ready()[0]["pid"] != old, 20)
-    assert s.ready()[0]["last_exit"]["cause"] == "stuck"
+    new = wait_until(lambda: [w for w in s.ready() if w["pid"] != old], 20)[0]
+    assert new["last_exit"]["cause"] == "stuck"
     assert not procs.alive(old)
 
 

@@ -73,10 +73,7 @@ def test_broken_handler_charges_nothing_and_stops_the_fetching(sup, server, jour
     s.wait_ready(1)
     ids = server.add("q", *[b"x"] * 30)
     wait_until(lambda: "handler is broken" in s.log("q"), what="the breaker is spoken of")
-    wait_until(lambda: not journal.running())
-    n = len(journal.starts())
-    assert n <= 8, "a handful was tried, the rest was not touched"
-    stays(lambda: len(journal.starts()) == n, 0.5)
+    stays(lambda: len(journal.starts()) <= 8, 0.7, "a handful is tried, the rest not touched")
     assert server.xlen("q") == len(ids) and not server.dead("q") and not server.delayed("q")
     # Mended, and the breaker's next try: everything runs as a first attempt.
     s.queues = queue(journal)

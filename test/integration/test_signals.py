@@ -106,7 +106,7 @@ def test_signals_to_a_worker_do_no_harm_to_the_tasks(sup, server, journal, gate)
     gate.open()
     server.wait_empty("q")
     assert len(journal.starts()) == 1
-    wait_until(lambda: s.ready() and s.ready()[0]["pid"] != old, 20)
+    wait_until(lambda: [w for w in s.ready() if w["pid"] != old], 20)
 
 
 def test_workers_live_in_their_own_sessions(sup, server, journal, gate):
@@ -119,6 +119,7 @@ def test_workers_live_in_their_own_sessions(sup, server, journal, gate):
     status = procs.read(handler["pid"], "status").decode()
     for key in ("SigBlk", "SigIgn"):
         mask = int([x for x in status.splitlines() if x.startswith(key)][0].split()[1], 16)
+        mask &= ~(3 << 31)  # glibc keeps 32 and 33 for itself
         assert mask == 0, "%s of the handler is %x" % (key, mask)
     fds = {int(x) for x in os.listdir("/proc/%d/fd" % handler["pid"])}
     assert fds - {4} == {0, 1, 2, 3} - {4}, "nothing but stdin, the logs, the answer (and journal)"
@@ -197,7 +198,7 @@ def test_as_process_1_it_reaps_strangers(init, server, journal):
                         "(%s) & exit 0" % script], check=True)
         if n == 2:
             os.kill(worker[0], signal.SIGKILL)
-    wait_until(lambda: init.ready() and init.ready()[0]["restarts"] == 1, 20)
+    wait_until(lambda: [w["restarts"] for w in init.ready()] == [1], 20)
     wait_until(lambda: not [p for p in procs.children(init.inner) if procs.state(p) == "Z"],
                what="no zombie is left")
     assert init.ready()[0]["pid"] != before["pid"]

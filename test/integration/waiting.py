@@ -7,7 +7,8 @@ PATIENCE = float(os.environ.get("REDISQ_PATIENCE", "1"))
 
 
 def wait_until(fact, timeout=15.0, what=None, every=0.01):
-    """Calls fact() until it is true and returns its value; fails after `timeout` seconds."""
+    """Calls fact() until it is true and returns its value; fails after `timeout` seconds.
+    what: text for the failure, or a function that makes it then."""
     end = time.monotonic() + timeout * PATIENCE
     while True:
         value = fact()
@@ -16,7 +17,8 @@ def wait_until(fact, timeout=15.0, what=None, every=0.01):
         if time.monotonic() > end:
             raise AssertionError(
                 "after %.1f s still not true: %s (last value %r)"
-                % (timeout * PATIENCE, what or getattr(fact, "__name__", "fact"), value))
+                % (timeout * PATIENCE, what() if callable(what) else
+                   what or getattr(fact, "__name__", "fact"), value))
         time.sleep(every)
 
 
