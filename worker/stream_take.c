@@ -176,6 +176,8 @@ static void on_scanned(void *arg, const struct redisReply *r)
 		if (n == max)
 			break;
 		snprintf(c->id, sizeof(c->id), "%.*s", (int)id.len, id.data);
+		if (worker_find_task(q->w, c->id))
+			continue; /* our own, released, and its answer still under way */
 		snprintf(c->owner, sizeof(c->owner), "%.*s", (int)owner.len, owner.data);
 		c->token = (uint64_t)reply_int(reply_at(rows, i + 3), 0);
 		n++;
@@ -187,8 +189,8 @@ static void on_scanned(void *arg, const struct redisReply *r)
 		return;
 	}
 	if (waiting) {
-		/* No credit: a read has reserved it, or all is busy. What was let go of comes before
-		 * what is new: end the read, and spend the next credit here. */
+		/* No credit: a read has reserved it, or all is busy. What was let go of comes
+		 * before what is new: end the read, and spend the next credit here. */
 		pass_over(q, now);
 		q->take_first = true;
 		stream_unblock(q);
