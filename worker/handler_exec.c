@@ -26,7 +26,7 @@
 
 extern char **environ;
 
-#define PIPE_FITS 65536	       /* what a new pipe holds without a reader */
+#define PIPE_FITS 65536        /* what a new pipe holds without a reader */
 #define READ_CHUNK 65536       /* per turn and pipe: one chatty task must not starve the others */
 #define ANSWER_LINE_MAX 131072 /* checkpoint values are up to 64 KiB, before escapes */
 #define SWEEP_AGAIN_S 0.05
@@ -55,12 +55,14 @@ struct run {
 	enum exec_stop stop;
 	struct run_pipe pipes[N_PIPES];
 	struct answer answer;
+	bool in_long_line; /* on fd 3: the rest of a line that is too long is no line */
+	bool complained;   /* about what it says there */
 };
 
 struct handler {
-	struct worker *w;  /* borrowed */
-	struct strv env;   /* owned: the base of every run's */
-	char *env_error;   /* owned: why there is none */
+	struct worker *w; /* borrowed */
+	struct strv env;  /* owned: the base of every run's */
+	char *env_error;  /* owned: why there is none */
 	struct list runs;
 	ev_timer sweep;
 };
@@ -73,8 +75,10 @@ static bool is_known(void *arg, pid_t pid)
 	struct list *it;
 
 	list_each(it, &h->runs)
+	{
 		if (list_entry(it, struct run, link)->child.pid == pid)
 			return true;
+	}
 	return false;
 }
 
@@ -99,8 +103,11 @@ static bool belongs_to_a_run(void *arg, pid_t pid)
 		if (strncmp(env + at, "REDISQ_ID=", 10) != 0)
 			continue;
 		list_each(it, &h->runs)
-			if (strcmp(list_entry(it, struct run, link)->task->label, env + at + 10) == 0)
+		{
+			if (strcmp(list_entry(it, struct run, link)->task->label, env + at + 10) ==
+			    0)
 				found = true;
+		}
 	}
 	free(env);
 	return found;
@@ -134,21 +141,37 @@ static void keep_last_words(struct outcome *o, struct slice text)
 	buf_add(b, text.data, text.len);
 }
 
+/* Once per run is enough: a handler may take fd 3 for a log. */
+static void complain(struct run *run, const char *why)
+{
+	if (!run->complained)
+		log_warning("task %s: a line on fd 3 is ignored: %s", run->task->label, why);
+	run->complained = true;
+}
+
+static void on_answer(struct run *run, struct slice text, bool more)
+{
+	bool is_rest = run->in_long_line;
+	char why[128];
+
+	run->in_long_line = more;
+	if (more || is_rest) {
+		snprintf(why, sizeof(why), "longer than %d bytes", ANSWER_LINE_MAX);
+		complain(run, why);
+	} else if (answer_line(&run->answer, text, why) < 0) {
+		complain(run, why);
+	}
+}
+
 static void on_line(void *arg, struct slice text, bool more)
 {
 	struct run_pipe *p = arg;
 	struct run *run = p->run;
-	char why[128];
 
-	if (p->which != ANSWER) {
+	if (p->which == ANSWER)
+		on_answer(run, text, more);
+	else
 		frames_line(run->h->w->frames, p->which == OUT ? 'O' : 'E', run->task->label, text);
-		return;
-	}
-	if (more)
-		log_warning("task %s: a line on fd 3 is longer than %d bytes; ignored",
-			    run->task->label, ANSWER_LINE_MAX);
-	else if (answer_line(&run->answer, text, why) < 0)
-		log_warning("task %s: a line on fd 3 is ignored: %s", run->task->label, why);
 }
 
 static void close_pipe(struct run_pipe *p)
@@ -171,8 +194,7 @@ static bool read_pipe(struct run_pipe *p, size_t max)
 
 		if (n > 0) {
 			if (p->which == ERR)
-				keep_last_words(&p->run->task->outcome,
-						slice_of(chunk, (size_t)n));
+				keep_last_words(&p->run->task->outcome, slice_of(chunk, (size_t)n));
 			line_feed(&p->line, chunk, (size_t)n, on_line, p);
 			max -= (size_t)n < max ? (size_t)n : max;
 		} else if (n == 0) {
@@ -467,8 +489,8 @@ static void not_started(struct run *run, enum spawn_step step, int error)
 {
 	struct task *t = run->task;
 	struct worker *w = run->h->w;
-	bool passing = step == SPAWN_FORK || error == EMFILE || error == ENFILE || error == ENOMEM ||
-		       error == EAGAIN;
+	bool passing = step == SPAWN_FORK || error == EMFILE || error == ENFILE ||
+		       error == ENOMEM || error == EAGAIN;
 
 	/* Either way nothing ran: given back uncharged, and a pause (the breaker's) before more. */
 	t->outcome.kind = OUTCOME_BROKEN;
