@@ -16,7 +16,7 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* The struct that embeds `member` at `ptr`. */
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #define ATTR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define ATTR_MUST_CHECK __attribute__((warn_unused_result))
@@ -27,10 +27,10 @@
  * A programming error, in release builds too: say where and abort. Never for
  * anything the outside world can cause.
  */
-#define INVARIANT(cond)                                                                            \
-	do {                                                                                       \
-		if (!(cond))                                                                       \
-			invariant_failed(__FILE__, __LINE__, #cond);                               \
+#define INVARIANT(cond) \
+	do { \
+		if (!(cond)) \
+			invariant_failed(__FILE__, __LINE__, #cond); \
 	} while (0)
 
 void invariant_failed(const char *file, int line, const char *what) ATTR_NORETURN;

@@ -27,7 +27,10 @@ struct buf {
 
 extern char buf_empty[1];
 
-#define BUF_INIT {.data = buf_empty, .len = 0, .cap = 0}
+#define BUF_INIT \
+	{ \
+		.data = buf_empty, .len = 0, .cap = 0 \
+	}
 
 void buf_init(struct buf *b);
 /* Frees the bytes and leaves an empty buffer that can be used again. */

@@ -19,10 +19,11 @@ int keys_check_name(const char *queue, struct err *e)
 			return err_set(e, EXIT_CONFIG,
 				       "queue name has the byte 0x%02x; use printable ones", *p);
 	if (!has_hash_tag(queue) && strchr(queue, '}'))
-		return err_set(e, EXIT_CONFIG,
-			       "queue name \"%s\": a '}' without a {tag} before it keeps its keys out "
-			       "of one hash slot; choose another name",
-			       queue);
+		return err_set(
+			e, EXIT_CONFIG,
+			"queue name \"%s\": a '}' without a {tag} before it keeps its keys out "
+			"of one hash slot; choose another name",
+			queue);
 	return 0;
 }
 
@@ -49,8 +50,8 @@ void keys_init(struct keys *k, const char *queue)
 
 void keys_release(struct keys *k)
 {
-	char **all[] = {&k->stream, &k->delayed, &k->bodies, &k->dead,	&k->held,  &k->counters,
-			&k->ckpt,   &k->crash,	 &k->names,  &k->claim, &k->result};
+	char **all[] = {&k->stream, &k->delayed, &k->bodies, &k->dead,  &k->held,  &k->counters,
+			&k->ckpt,   &k->crash,   &k->names,  &k->claim, &k->result};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		free(*all[i]);

@@ -12,17 +12,17 @@
 #include "err.h"
 
 struct keys {
-	char *stream;	/* the queue's name; all owned */
-	char *delayed;	/* ZSET entry id -> due time, Unix ms */
-	char *bodies;	/* HASH entry id -> packed body of a delayed task */
-	char *dead;	/* stream */
-	char *held;	/* stream */
+	char *stream;   /* the queue's name; all owned */
+	char *delayed;  /* ZSET entry id -> due time, Unix ms */
+	char *bodies;   /* HASH entry id -> packed body of a delayed task */
+	char *dead;     /* stream */
+	char *held;     /* stream */
 	char *counters; /* HASH done, dropped, retried, died, readded */
-	char *ckpt;	/* HASH entry id -> checkpoint */
-	char *crash;	/* HASH entry id -> count:token:cause */
-	char *names;	/* HASH consumer -> nonce */
-	char *claim;	/* prefix of the claim records: <claim><consumer> */
-	char *result;	/* prefix of the results: <result><id> */
+	char *ckpt;     /* HASH entry id -> checkpoint */
+	char *crash;    /* HASH entry id -> count:token:cause */
+	char *names;    /* HASH consumer -> nonce */
+	char *claim;    /* prefix of the claim records: <claim><consumer> */
+	char *result;   /* prefix of the results: <result><id> */
 };
 
 /* -1 with what is wrong with the name: empty, unprintable, or its slot cannot be shared. */

@@ -13,7 +13,7 @@
 
 struct line {
 	struct buf carry; /* the unfinished line */
-	size_t max;	  /* bytes; > 0 */
+	size_t max;       /* bytes; > 0 */
 };
 
 /* `text` is valid during the call only. `more`: the same line goes on in the next call. */

@@ -45,8 +45,8 @@ static inline void list_remove(struct list *item)
 #define list_each(it, head) for ((it) = (head)->next; (it) != (head); (it) = (it)->next)
 
 /* `it` may be removed (and freed) inside the loop; no other item may. */
-#define list_each_safe(it, tmp, head)                                                              \
-	for ((it) = (head)->next, (tmp) = (it)->next; (it) != (head);                              \
+#define list_each_safe(it, tmp, head) \
+	for ((it) = (head)->next, (tmp) = (it)->next; (it) != (head); \
 	     (it) = (tmp), (tmp) = (it)->next)
 
 #endif

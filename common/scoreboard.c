@@ -108,7 +108,8 @@ bool board_read_task(struct board *b, uint32_t i, struct board_task *out)
 {
 	struct board_task *t = &b->tasks[i];
 
-	/* A writer that died in mid-row leaves it odd for good: take what is there after a while. */
+	/* A writer that died in mid-row leaves it odd for good: take what is there after a while.
+	 */
 	for (int tries = 0; tries < 1000; tries++) {
 		uint32_t before = atomic_load_explicit(&t->seq, memory_order_acquire);
 

@@ -21,9 +21,9 @@
 struct board_task {
 	_Atomic uint32_t seq;
 	int32_t attempt;
-	uint64_t token;	     /* PEL delivery count */
-	int64_t started_ms;  /* boot clock */
-	int32_t pgid;	     /* handler's process group, 0 = none */
+	uint64_t token;        /* PEL delivery count */
+	int64_t started_ms;    /* boot clock */
+	int32_t pgid;          /* handler's process group, 0 = none */
 	char id[BOARD_ID_MAX]; /* entry id */
 };
 
@@ -36,10 +36,10 @@ struct board {
 	_Atomic int64_t done;
 	_Atomic int64_t failed;
 	_Atomic int64_t lost_leases;
-	_Atomic int64_t log_dropped; /* lines */
+	_Atomic int64_t log_dropped;  /* lines */
 	_Atomic int64_t client_id[2]; /* CLIENT ID of the fetch and cmd links, 0 = unknown */
-	char run_id[44];	      /* of the server those belong to */
-	char nonce[36];		      /* of the claim */
+	char run_id[44];              /* of the server those belong to */
+	char nonce[36];               /* of the claim */
 	char consumer[BOARD_NAME_MAX];
 	struct board_task tasks[];
 };

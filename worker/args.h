@@ -9,7 +9,8 @@
 #include "rconn.h"
 
 struct args {
-	struct rconn_arg *v; /* owned; data == NULL: a number, `len` is where it lies in `numbers` */
+	struct rconn_arg
+		*v; /* owned; data == NULL: a number, `len` is where it lies in `numbers` */
 	int n;
 	int cap;
 	struct buf numbers; /* NUL-terminated texts */

@@ -17,7 +17,8 @@ bool breaker_broken(struct breaker *b, int64_t now_ms)
 
 bool breaker_worked(struct breaker *b)
 {
-	/* A task that was running when the breaker opened proves nothing: only the probe closes it. */
+	/* A task that was running when the breaker opened proves nothing: only the probe closes it.
+	 */
 	if (b->state != BREAKER_HALF_OPEN)
 		return false;
 	b->state = BREAKER_CLOSED;

@@ -9,7 +9,7 @@
 
 struct run_facts {
 	const struct conf_queue *queue; /* borrowed */
-	const char *consumer;		/* borrowed */
+	const char *consumer;           /* borrowed */
 	int slot;
 	int64_t deadline_ms; /* Unix ms, 0 = none */
 };

@@ -33,13 +33,16 @@ struct group_answer group_decide(const struct redisReply *groups, const struct c
 		other_name = reply_slice(value(other, "name"));
 		if (ours)
 			buf_addf(why,
-				 "stream \"%s\" also has the group \"%.*s\", and done entries would be "
+				 "stream \"%s\" also has the group \"%.*s\", and done entries "
+				 "would be "
 				 "deleted from under it; set on_done = ack",
 				 c->name, (int)other_name.len, other_name.data);
 		else
 			buf_addf(why,
-				 "stream already has %" PRId64 " entries and group \"%.*s\" (pending %" PRId64
-				 "); set group=%.*s to continue there, or start = $ or 0 with on_done = "
+				 "stream already has %" PRId64
+				 " entries and group \"%.*s\" (pending %" PRId64
+				 "); set group=%.*s to continue there, or start = $ or 0 with "
+				 "on_done = "
 				 "ack",
 				 n_entries, (int)other_name.len, other_name.data,
 				 reply_int(value(other, "pending"), 0), (int)other_name.len,
@@ -50,12 +53,15 @@ struct group_answer group_decide(const struct redisReply *groups, const struct c
 		return (struct group_answer){.what = GROUP_USE};
 	if (other && c->start == CONF_START_AUTO) {
 		other_name = reply_slice(value(other, "name"));
-		buf_addf(why,
-			 "stream already has %" PRId64 " entries and group \"%.*s\" (pending %" PRId64
-			 "); set group=%.*s to continue there, or start = $ (only new entries) or 0 "
-			 "(all)",
-			 n_entries, (int)other_name.len, other_name.data,
-			 reply_int(value(other, "pending"), 0), (int)other_name.len, other_name.data);
+		buf_addf(
+			why,
+			"stream already has %" PRId64
+			" entries and group \"%.*s\" (pending %" PRId64
+			"); set group=%.*s to continue there, or start = $ (only new entries) or 0 "
+			"(all)",
+			n_entries, (int)other_name.len, other_name.data,
+			reply_int(value(other, "pending"), 0), (int)other_name.len,
+			other_name.data);
 		return (struct group_answer){.what = GROUP_REFUSE};
 	}
 	return (struct group_answer){.what = GROUP_CREATE, .at_end = c->start == CONF_START_END};

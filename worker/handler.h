@@ -21,7 +21,8 @@ struct handler_ops {
 	struct handler *(*open)(struct worker *w);
 	/* Can it work at all? Looked at before the first fetch and before a breaker's probe. */
 	int (*check)(struct handler *h, struct err *e);
-	/* Runs the task; worker_finished() is called when it has ended, maybe before this returns. */
+	/* Runs the task; worker_finished() is called when it has ended, maybe before this returns.
+	 */
 	void (*start)(struct handler *h, struct task *t);
 	/* Stops it politely, and for good after `grace_ms`. worker_finished() follows. */
 	void (*cancel)(struct handler *h, struct task *t, enum cancel_why why, int64_t grace_ms);

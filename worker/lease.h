@@ -23,8 +23,8 @@ int64_t lease_scan_every(int64_t lease_ms);
  * Redis or we were away), and not while Redis's clock has jumped against ours.
  */
 struct stale_guard {
-	int64_t linked_ms;     /* since when both links stand; 0 = they do not */
-	int64_t offset_ms;     /* Redis TIME minus boot clock, as last seen */
+	int64_t linked_ms; /* since when both links stand; 0 = they do not */
+	int64_t offset_ms; /* Redis TIME minus boot clock, as last seen */
 	bool have_offset;
 	int64_t paused_until_ms;
 };

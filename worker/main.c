@@ -109,10 +109,11 @@ static int run(const struct options *o, const struct conf *c)
 
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"supervised", no_argument, NULL, 'S'}, {"slot", required_argument, NULL, 'N'},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
+	static const struct option longs[] = {{"supervised", no_argument, NULL, 'S'},
+					      {"slot", required_argument, NULL, 'N'},
+					      {"help", no_argument, NULL, 'h'},
+					      {"version", no_argument, NULL, 'V'},
+					      {NULL, 0, NULL, 0}};
 	char **sets = xcalloc((size_t)argc, sizeof(*sets));
 	size_t n_sets = 0;
 	struct options o = {.file = NULL};

@@ -45,7 +45,7 @@ static const struct {
 	const char *word;
 	void (*obey)(struct worker *w, const char *rest);
 } words[] = {
-	{"credit", on_credit},	 {"drain", on_drain_word},   {"stop", on_stop_word},
+	{"credit", on_credit},    {"drain", on_drain_word},   {"stop", on_stop_word},
 	{"quiet", on_quiet_word}, {"resume", on_resume_word}, {"scan", on_scan_word},
 };
 

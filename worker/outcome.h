@@ -7,15 +7,15 @@
 
 #include "buf.h"
 
-#define OUTCOME_KINDS(X)                                                                           \
-	X(DONE, "done")		  /* succeeded */                                                  \
-	X(FAILED, "failed")	  /* an attempt that failed: retried */                            \
-	X(SNOOZED, "snoozed")	  /* not now: retried, no attempt charged */                       \
-	X(REJECTED, "rejected")	  /* never: dead letter at once */                                 \
-	X(BROKEN, "broken")	  /* the handler itself cannot work: given back, breaker opens */  \
-	X(CRASHED, "crashed")	  /* died of a signal that was not ours */                         \
-	X(TIMED_OUT, "timed out") /* stopped at its timeout */                                     \
-	X(STOPPED, "stopped")	  /* by us, at a drain limit or a lost lease: given back */        \
+#define OUTCOME_KINDS(X) \
+	X(DONE, "done")           /* succeeded */ \
+	X(FAILED, "failed")       /* an attempt that failed: retried */ \
+	X(SNOOZED, "snoozed")     /* not now: retried, no attempt charged */ \
+	X(REJECTED, "rejected")   /* never: dead letter at once */ \
+	X(BROKEN, "broken")       /* the handler itself cannot work: given back, breaker opens */ \
+	X(CRASHED, "crashed")     /* died of a signal that was not ours */ \
+	X(TIMED_OUT, "timed out") /* stopped at its timeout */ \
+	X(STOPPED, "stopped")     /* by us, at a drain limit or a lost lease: given back */ \
 	X(OVERSIZED, "oversized") /* more bytes than payload_max: never run */
 
 enum outcome_kind {
@@ -30,10 +30,10 @@ enum outcome_kind {
 struct outcome {
 	enum outcome_kind kind;
 	char error[OUTCOME_ERROR_MAX]; /* for people: "exit 1", "signal 11 SIGSEGV (core dumped)" */
-	int exit_code;		       /* -1: did not exit by itself */
-	int signal;		       /* 0: none */
-	int64_t delay_ms;	       /* asked for by the handler; -1: the usual back-off */
-	struct buf last_words;	       /* end of its stderr, at most OUTCOME_STDERR_MAX; owned */
+	int exit_code;                 /* -1: did not exit by itself */
+	int signal;                    /* 0: none */
+	int64_t delay_ms;              /* asked for by the handler; -1: the usual back-off */
+	struct buf last_words;         /* end of its stderr, at most OUTCOME_STDERR_MAX; owned */
 };
 
 static inline void outcome_init(struct outcome *o)

@@ -43,7 +43,8 @@ struct queue_ops {
 	void (*turn)(struct queue *q);
 	/* `t` has a verdict: it will be settled, and resent until Redis has answered. */
 	void (*settle)(struct queue *q, struct task *t);
-	/* Nothing new: ends a blocked read. The ledger or the breaker decides when reading goes on. */
+	/* Nothing new: ends a blocked read. The ledger or the breaker decides when reading goes on.
+	 */
 	void (*hold)(struct queue *q);
 	/* Somebody released entries: look for them now. */
 	void (*scan)(struct queue *q);

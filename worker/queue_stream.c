@@ -77,9 +77,9 @@ void stream_fine(struct queue *q)
 static void pause_for(struct queue *q, int64_t cap_ms)
 {
 	q->n_trouble++;
-	q->pause_until_ms = clock_boot_ms() + 1 +
-			    backoff_add_jitter_ms(&q->w->rng, TROUBLE_BASE_MS, cap_ms, q->n_trouble,
-						  25);
+	q->pause_until_ms =
+		clock_boot_ms() + 1 +
+		backoff_add_jitter_ms(&q->w->rng, TROUBLE_BASE_MS, cap_ms, q->n_trouble, 25);
 }
 
 void stream_trouble(struct queue *q, const struct redisReply *r, const char *doing)
@@ -313,9 +313,9 @@ static void on_described(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 
 	if (reply_kind(r) == REPLY_OK)
-		log_info("waiting on stream \"%s\" at %s (from %s): %" PRId64 " entries", q->c->name,
-			 rconn_where(q->cmd), conf_where(q->w->conf, CONF_REDIS, NULL, "url"),
-			 reply_int(r, 0));
+		log_info("waiting on stream \"%s\" at %s (from %s): %" PRId64 " entries",
+			 q->c->name, rconn_where(q->cmd),
+			 conf_where(q->w->conf, CONF_REDIS, NULL, "url"), reply_int(r, 0));
 }
 
 static void queue_describe(struct queue *q)

@@ -11,17 +11,17 @@ struct redisReply;
 
 /* What a reply asks the caller to do, not what it is called. */
 enum reply_kind {
-	REPLY_OK,	/* not an error */
-	REPLY_LOST,	/* no reply: the link went down; the command may have been executed */
-	REPLY_NOGROUP,	/* group or stream is gone: create the group at 0, then renew */
-	REPLY_REDIRECT, /* READONLY, demoted master, MOVED: drop the link, connect again */
-	REPLY_WAIT,	/* LOADING, BUSY, MASTERDOWN, NOREPLICAS, MISCONF ...: try later */
-	REPLY_OOM,	/* out of memory for writes: try later; settlements go on */
-	REPLY_DENIED,	/* NOAUTH, NOPERM: try much later, say so */
-	REPLY_WRONGTYPE,/* a key of ours is something else: the queue cannot be served */
+	REPLY_OK,        /* not an error */
+	REPLY_LOST,      /* no reply: the link went down; the command may have been executed */
+	REPLY_NOGROUP,   /* group or stream is gone: create the group at 0, then renew */
+	REPLY_REDIRECT,  /* READONLY, demoted master, MOVED: drop the link, connect again */
+	REPLY_WAIT,      /* LOADING, BUSY, MASTERDOWN, NOREPLICAS, MISCONF ...: try later */
+	REPLY_OOM,       /* out of memory for writes: try later; settlements go on */
+	REPLY_DENIED,    /* NOAUTH, NOPERM: try much later, say so */
+	REPLY_WRONGTYPE, /* a key of ours is something else: the queue cannot be served */
 	REPLY_BUSYGROUP,
-	REPLY_UNKNOWN,	/* no such command or option on this server */
-	REPLY_BAD,	/* any other error */
+	REPLY_UNKNOWN, /* no such command or option on this server */
+	REPLY_BAD,     /* any other error */
 };
 
 enum reply_kind reply_kind(const struct redisReply *r);

@@ -36,13 +36,13 @@
 #define STREAM_LOOK_MS 4000 /* how often to look for delayed tasks of others */
 #define STREAM_NAMES_EVERY_MS 15000
 
-#define STREAM_PHASES(X)                                                                           \
-	X(CONNECTING, "connecting") /* no group or name yet, links not both up */                  \
-	X(OPENING, "opening")	    /* finding the group, taking a name */                         \
-	X(OPEN, "open")		    /* working; a link may be down, see stream_linked() */         \
-	X(FENCED, "fenced")	    /* the name is another's: stopping all, then a new name */     \
-	X(LEAVING, "leaving")	    /* removing the consumer */                                    \
-	X(LEFT, "left")		    /* or refused: nothing is sent any more */
+#define STREAM_PHASES(X) \
+	X(CONNECTING, "connecting") /* no group or name yet, links not both up */ \
+	X(OPENING, "opening")       /* finding the group, taking a name */ \
+	X(OPEN, "open")             /* working; a link may be down, see stream_linked() */ \
+	X(FENCED, "fenced")         /* the name is another's: stopping all, then a new name */ \
+	X(LEAVING, "leaving")       /* removing the consumer */ \
+	X(LEFT, "left")             /* or refused: nothing is sent any more */
 
 enum stream_phase {
 #define X(name, word) STREAM_##name,
@@ -52,13 +52,13 @@ enum stream_phase {
 
 enum read_state {
 	READ_NONE,
-	READ_SENT,	/* without BLOCK: the answer is near */
-	READ_BLOCKED,	/* with BLOCK: the fetch link is taken until it answers */
+	READ_SENT,      /* without BLOCK: the answer is near */
+	READ_BLOCKED,   /* with BLOCK: the fetch link is taken until it answers */
 	READ_UNBLOCKING /* CLIENT UNBLOCK was sent */
 };
 
 struct queue {
-	struct worker *w;	    /* borrowed */
+	struct worker *w;           /* borrowed */
 	const struct conf_queue *c; /* borrowed */
 	const struct queue_events *events;
 	struct keys keys;
@@ -69,11 +69,11 @@ struct queue {
 	/* Name and claim. */
 	char consumer[BOARD_NAME_MAX];
 	char nonce[36];
-	int n_name;	      /* which candidate name */
-	struct buf record;    /* value of the claim record */
+	int n_name;            /* which candidate name */
+	struct buf record;     /* value of the claim record */
 	int64_t name_until_ms; /* evidence of the name, boot clock */
-	bool asking_open;     /* a step of opening is unanswered */
-	int64_t n_entries;    /* of the stream, while opening */
+	bool asking_open;      /* a step of opening is unanswered */
+	int64_t n_entries;     /* of the stream, while opening */
 
 	/* Reading. */
 	enum read_state reading;
@@ -84,7 +84,7 @@ struct queue {
 
 	/* Settling. */
 	struct list to_settle; /* tasks whose verdict was not sent yet */
-	bool split;	       /* the last batch failed as a whole: send one by one */
+	bool split;            /* the last batch failed as a whole: send one by one */
 
 	/* Care. */
 	bool renewing;
@@ -120,8 +120,8 @@ struct rconn *stream_link(struct queue *q);
 bool stream_can_send(const struct queue *q, int64_t now_ms);
 void stream_set_phase(struct queue *q, enum stream_phase phase, const char *why);
 /* Sends and forgets the arguments; -1 when the link is down (as rconn_send). */
-int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_fn *fn, void *arg)
-	ATTR_MUST_CHECK;
+int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_fn *fn,
+		void *arg) ATTR_MUST_CHECK;
 int stream_script(struct rconn *c, enum script_id id, int n_keys, struct args *a,
 		  rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
 /*
@@ -144,9 +144,10 @@ void stream_refuse(struct queue *q, const char *why);
 /* stream_read.c */
 void stream_read(struct queue *q, int64_t now_ms);
 void stream_unblock(struct queue *q);
-/* A task of ours: new in the table, or its token is taken over by the one that is there. True: new. */
-bool stream_adopt(struct queue *q, struct slice id, uint64_t token,
-		  const struct redisReply *fields, int64_t evidence_ms);
+/* A task of ours: new in the table, or its token is taken over by the one that is there. True: new.
+ */
+bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct redisReply *fields,
+		  int64_t evidence_ms);
 /* Starts what was fetched and has fresh evidence; true when some of it has not. */
 bool stream_start_fetched(struct queue *q, int64_t now_ms);
 

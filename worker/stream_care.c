@@ -33,8 +33,9 @@ void stream_fence(struct queue *q)
 {
 	struct worker *w = q->w;
 
-	log_error("the name %s now belongs to another worker: stopping all tasks, taking a new name",
-		  q->consumer);
+	log_error(
+		"the name %s now belongs to another worker: stopping all tasks, taking a new name",
+		q->consumer);
 	stream_set_phase(q, STREAM_FENCED, "fenced");
 	atomic_store(&w->board->consuming, 0);
 	/* A settlement under way is refused by its script, and comes to the same end there. */
@@ -87,7 +88,8 @@ static void apply(struct renewal *rn, const struct redisReply *r)
 
 	q->name_until_ms = until;
 	if (stale_redis_time(&q->stale, reply_int(reply_at(r, 1), 0), now, q->c->lease))
-		log_warning("Redis's clock jumped against ours; taking nothing stale for one lease");
+		log_warning(
+			"Redis's clock jumped against ours; taking nothing stale for one lease");
 	for (int i = 0; i < rn->n; i++) {
 		struct task *t = same_task(rn, i);
 		int64_t answer = reply_int(reply_at(answers, (size_t)i), 0);

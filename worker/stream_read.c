@@ -18,8 +18,8 @@ static void add_field(void *arg, struct slice name, struct slice value)
 	task_add_field(arg, name, value);
 }
 
-bool stream_adopt(struct queue *q, struct slice id, uint64_t token,
-		  const struct redisReply *fields, int64_t evidence_ms)
+bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct redisReply *fields,
+		  int64_t evidence_ms)
 {
 	char text[BOARD_ID_MAX];
 	struct task *t;
@@ -100,7 +100,8 @@ static void on_read(void *arg, const struct redisReply *r)
 	in.evidence_ms = lease_evidence(q->read_sent_ms, q->c->lease);
 	n = reply_entries(r, on_entry, &in);
 	if (n < 0)
-		log_error("XREADGROUP answered in a shape that is not understood; entries it may have "
+		log_error("XREADGROUP answered in a shape that is not understood; entries it may "
+			  "have "
 			  "brought are found by the next renewal");
 	read_over(q, in.n_new);
 	q->maybe_more = n > 0;

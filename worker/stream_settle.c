@@ -139,7 +139,8 @@ static void answered(struct queue *q, struct task *t, int64_t answer)
 		break;
 	case 0:
 		if (!t->resent) {
-			log_warning("task %s: its entry was acknowledged by somebody else", t->label);
+			log_warning("task %s: its entry was acknowledged by somebody else",
+				    t->label);
 			stream_lose(q, t);
 			return;
 		}

@@ -60,12 +60,12 @@ struct verdict verdict_of(const struct task *t, const struct outcome *o, const s
 			return failed(t, o, q, rng, "timeout");
 		return letter((enum conf_follow)q->on_timeout, "timeout");
 	case OUTCOME_CRASHED:
-		return (struct verdict){
-			.op = VERDICT_CRASH,
-			.delay_ms = backoff_ms(q->retry_delay, q->retry_delay_max, 1),
-			.jitter_percent = (int)rng_below(rng, q->retry_jitter + 1),
-			.follow = (enum conf_follow)q->on_crash,
-			.reason = "crashes"};
+		return (struct verdict){.op = VERDICT_CRASH,
+					.delay_ms =
+						backoff_ms(q->retry_delay, q->retry_delay_max, 1),
+					.jitter_percent = (int)rng_below(rng, q->retry_jitter + 1),
+					.follow = (enum conf_follow)q->on_crash,
+					.reason = "crashes"};
 	case OUTCOME_BROKEN:
 	case OUTCOME_STOPPED:
 		break;

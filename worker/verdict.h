@@ -23,12 +23,12 @@ enum verdict_op {
 
 struct verdict {
 	enum verdict_op op;
-	int64_t delay_ms;    /* RETRY: with jitter; CRASH: of the first crash, without */
-	int jitter_percent;  /* CRASH: drawn, to be added by the script */
-	int attempt;	     /* RETRY: the number of the next one */
-	int snoozes;	     /* RETRY: as of the next one */
+	int64_t delay_ms;        /* RETRY: with jitter; CRASH: of the first crash, without */
+	int jitter_percent;      /* CRASH: drawn, to be added by the script */
+	int attempt;             /* RETRY: the number of the next one */
+	int snoozes;             /* RETRY: as of the next one */
 	enum conf_follow follow; /* CRASH */
-	const char *reason;  /* DEAD, HOLD, CRASH: redisq.reason; static */
+	const char *reason;      /* DEAD, HOLD, CRASH: redisq.reason; static */
 };
 
 struct verdict verdict_of(const struct task *t, const struct outcome *o, const struct conf_queue *q,

@@ -232,8 +232,8 @@ static void open_breaker(struct worker *w, const char *why)
 	bool first = breaker_broken(&w->breaker, clock_mono_ms());
 
 	if (first) {
-		log_error("the handler is broken: %s; fetching nothing, next try in %" PRId64 "s", why,
-			  (w->qc->breaker_delay + 999) / 1000);
+		log_error("the handler is broken: %s; fetching nothing, next try in %" PRId64 "s",
+			  why, (w->qc->breaker_delay + 999) / 1000);
 		if (w->chan)
 			chan_say(w->chan, "breaker open %s", why);
 		w->qops->hold(w->queue);
@@ -402,8 +402,8 @@ static void log_outcome(struct worker *w, const struct task *t)
 		log_debug("task %s: done", t->label);
 		break;
 	case VERDICT_RETRY:
-		log_info("task %s: attempt %d of %d: %s; again in %" PRId64 " ms", t->label, t->attempt,
-			 w->qc->max_attempts, t->outcome.error, v->delay_ms);
+		log_info("task %s: attempt %d of %d: %s; again in %" PRId64 " ms", t->label,
+			 t->attempt, w->qc->max_attempts, t->outcome.error, v->delay_ms);
 		break;
 	case VERDICT_CRASH:
 		log_warning("task %s: the handler crashed: %s", t->label, t->outcome.error);
@@ -481,8 +481,7 @@ static void on_first_task(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int rev
 	w->qops->describe(w->queue);
 }
 
-static void init_timer(struct worker *w, ev_timer *t,
-		       void (*fn)(struct ev_loop *, ev_timer *, int))
+static void init_timer(struct worker *w, ev_timer *t, void (*fn)(struct ev_loop *, ev_timer *, int))
 {
 	ev_init(t, fn);
 	t->data = w;

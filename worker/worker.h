@@ -28,10 +28,10 @@
 enum worker_phase { WORKER_RUNNING, WORKER_DRAINING, WORKER_LEAVING, WORKER_OVER };
 
 struct worker {
-	struct ev_loop *loop;	      /* borrowed; set before worker_init() */
-	const struct conf *conf;      /* borrowed */
-	const struct conf_queue *qc;  /* borrowed, of `conf` */
-	int slot;		      /* of the supervisor; 0 when alone */
+	struct ev_loop *loop;        /* borrowed; set before worker_init() */
+	const struct conf *conf;     /* borrowed */
+	const struct conf_queue *qc; /* borrowed, of `conf` */
+	int slot;                    /* of the supervisor; 0 when alone */
 	enum worker_phase phase;
 	bool quiet;
 	bool ready;
@@ -52,7 +52,7 @@ struct worker {
 	const struct handler_ops *hops;
 	struct handler *handler; /* owned */
 
-	struct chan *chan;   /* owned; NULL when alone, or when the supervisor is gone */
+	struct chan *chan;     /* owned; NULL when alone, or when the supervisor is gone */
 	struct board *board;   /* borrowed */
 	struct frames *frames; /* borrowed: the way to the logs */
 	struct sig_watch sig;
@@ -60,12 +60,12 @@ struct worker {
 	ev_prepare turn;
 	ev_timer heartbeat;
 	int64_t beat_put_off_ms; /* when a turn next pushes it back */
-	ev_timer limit;	  /* drain: stop what still runs */
-	ev_timer give_up; /* drain: leave whatever the state */
-	ev_timer probe;	  /* breaker */
-	ev_timer first_task; /* says what it waits for */
-	bool forced;	  /* a handler was signalled at a limit */
-	int n_released;	  /* given back since the others were told */
+	ev_timer limit;          /* drain: stop what still runs */
+	ev_timer give_up;        /* drain: leave whatever the state */
+	ev_timer probe;          /* breaker */
+	ev_timer first_task;     /* says what it waits for */
+	bool forced;             /* a handler was signalled at a limit */
+	int n_released;          /* given back since the others were told */
 	int64_t n_done;
 };
 
