@@ -139,6 +139,15 @@ def test_scan_finds_what_was_let_go_of_and_writes_nothing(p, me):
     assert {i for i, _, idle, _ in rows if idle > RELEASED} == {let_go, f_let_go}
 
 
+def test_scan_finds_again_what_we_released_ourselves(p, me):
+    task, other = one(p, me), one(p, me)
+    p.make_idle(me, 9 * LEASE, other[0])
+    p.settle(me, release(task))
+    assert [row[:2] + row[3:] for row in p.scan(me)[1]] == [(task[0], me, 1)]
+    assert p.take(me, "n1", (task[0], me, 1), stale=0)[task[0]][0] == 2
+    assert p.scan(me)[1] == [] and not p.r.exists(p.crash)
+
+
 def test_scan_pages_through_everything_once(p, me):
     p.claim("old", "n0")
     p.add(*[b"x"] * 1203)
