@@ -81,8 +81,9 @@ static bool is_known(void *arg, pid_t pid)
 	struct children *c = arg;
 	struct list *it;
 
-	list_each(it,
-		  &c->known) if (list_entry(it, struct child_ref, link)->pid == pid) return true;
+	list_each (it, &c->known)
+		if (list_entry(it, struct child_ref, link)->pid == pid)
+			return true;
 	return false;
 }
 

@@ -357,8 +357,7 @@ static void flush_all(struct control *c)
 	int64_t until = clock_mono_ms() + FLUSH_MS;
 	struct list *it;
 
-	list_each(it, &c->clients)
-	{
+	list_each (it, &c->clients) {
 		struct client *cl = list_entry(it, struct client, all);
 
 		while (client_write(cl) && cl->out.len > 0) {
@@ -381,7 +380,8 @@ void control_close(struct control *c)
 		control_fail(list_entry(c->calls.next, struct control_call, all), EXIT_UNREACHABLE,
 			     "the supervisor is leaving; start it again");
 	flush_all(c);
-	list_each_safe(it, tmp, &c->clients) client_free(list_entry(it, struct client, all));
+	list_each_safe (it, tmp, &c->clients)
+		client_free(list_entry(it, struct client, all));
 	ev_io_stop(c->loop, &c->io);
 	ev_timer_stop(c->loop, &c->pause);
 	if (c->fd >= 0) {

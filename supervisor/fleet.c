@@ -137,8 +137,7 @@ static void tend_graves(struct fleet *f)
 {
 	struct list *it, *tmp;
 
-	list_each_safe(it, tmp, &f->graves)
-	{
+	list_each_safe (it, tmp, &f->graves) {
 		struct grave *g = list_entry(it, struct grave, link);
 
 		if (!groups_gone(&g->groups))
@@ -207,7 +206,8 @@ void fleet_tick(struct fleet *f, int64_t boot_ms)
 
 		tick_proc(s->current, boot_ms);
 		tick_proc(s->next, boot_ms);
-		list_each(it, &s->olds) tick_proc(list_entry(it, struct proc, link), boot_ms);
+		list_each (it, &s->olds)
+			tick_proc(list_entry(it, struct proc, link), boot_ms);
 		check_memory(f, s);
 	}
 	/* Both wait for something that tells nobody: handlers that die, tasks that end. */

@@ -124,8 +124,7 @@ static void flush_files(struct logsink *s, bool only_unsaid)
 {
 	struct list *it;
 
-	list_each(it, &s->slots)
-	{
+	list_each (it, &s->slots) {
 		struct slotlog *l = list_entry(it, struct slotlog, all);
 
 		if (l->file && (logfile_unsaid(l->file) > 0 ||
@@ -280,8 +279,7 @@ void slotlog_drain(struct slotlog *l, pid_t pid)
 {
 	struct list *it, *tmp;
 
-	list_each_safe(it, tmp, &l->streams)
-	{
+	list_each_safe (it, tmp, &l->streams) {
 		struct stream *st = list_entry(it, struct stream, all);
 
 		if (st->pid == pid)
@@ -347,8 +345,7 @@ struct slotlog *slotlog_get(struct logsink *s, const char *queue, unsigned slot)
 {
 	struct list *it;
 
-	list_each(it, &s->slots)
-	{
+	list_each (it, &s->slots) {
 		struct slotlog *l = list_entry(it, struct slotlog, all);
 
 		if (strcmp(l->queue, queue) != 0)
@@ -455,8 +452,7 @@ void logsink_configure(struct logsink *s, const struct logsink_conf *conf)
 	s->conf.max_size = conf->max_size;
 	s->conf.keep = conf->keep;
 	s->conf.line_max = conf->line_max;
-	list_each(it, &s->slots)
-	{
+	list_each (it, &s->slots) {
 		struct slotlog *l = list_entry(it, struct slotlog, all);
 
 		if (l->file)
@@ -478,7 +474,8 @@ void logsink_reopen(struct logsink *s)
 {
 	struct list *it;
 
-	list_each(it, &s->slots) reopen(list_entry(it, struct slotlog, all)->file);
+	list_each (it, &s->slots)
+		reopen(list_entry(it, struct slotlog, all)->file);
 	reopen(s->own);
 }
 
@@ -488,12 +485,11 @@ void logsink_free(struct logsink *s)
 
 	if (!s)
 		return;
-	list_each(it, &s->slots)
-	{
+	list_each (it, &s->slots) {
 		struct slotlog *l = list_entry(it, struct slotlog, all);
 		struct list *is, *is_tmp;
 
-		list_each_safe(is, is_tmp, &l->streams)
+		list_each_safe (is, is_tmp, &l->streams)
 			stream_drain(list_entry(is, struct stream, all));
 		while (!list_empty(&l->streams))
 			stream_free(list_entry(l->streams.next, struct stream, all));
@@ -502,7 +498,8 @@ void logsink_free(struct logsink *s)
 	if (s->has_own_log)
 		log_set_writer(NULL, NULL);
 	ev_timer_stop(s->loop, &s->retry);
-	list_each_safe(it, tmp, &s->slots) slotlog_free(list_entry(it, struct slotlog, all));
+	list_each_safe (it, tmp, &s->slots)
+		slotlog_free(list_entry(it, struct slotlog, all));
 	logfile_free(s->own, clock_mono_ms());
 	outlet_free(s->out);
 	outlet_free(s->err);
@@ -517,8 +514,7 @@ int64_t logsink_dropped(const struct logsink *s)
 	int64_t n = 0;
 	struct list *it;
 
-	list_each(it, &s->slots)
-	{
+	list_each (it, &s->slots) {
 		const struct slotlog *l = list_entry(it, struct slotlog, all);
 
 		n += l->file ? logfile_dropped(l->file) : 0;

@@ -198,5 +198,6 @@ void proc_bury_all(struct house *house)
 {
 	struct list *it, *next;
 
-	list_each_safe(it, next, &house->burying) proc_bury(list_entry(it, struct proc, bury_link));
+	list_each_safe (it, next, &house->burying)
+		proc_bury(list_entry(it, struct proc, bury_link));
 }

@@ -187,8 +187,7 @@ void supervisor_reload_step(struct supervisor *sv)
 
 	if (!sv->reloading)
 		return;
-	list_each(it, &sv->fleets)
-	{
+	list_each (it, &sv->fleets) {
 		const struct fleet *f = list_entry(it, struct fleet, link);
 
 		if (f->leaving)

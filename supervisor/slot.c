@@ -42,8 +42,9 @@ bool slot_has_process(const struct slot *s)
 
 	if ((s->current && proc_has_process(s->current)) || (s->next && proc_has_process(s->next)))
 		return true;
-	list_each(it,
-		  &s->olds) if (proc_has_process(list_entry(it, struct proc, link))) return true;
+	list_each (it, &s->olds)
+		if (proc_has_process(list_entry(it, struct proc, link)))
+			return true;
 	return false;
 }
 
@@ -111,8 +112,7 @@ void slot_leave(struct slot *s, int64_t ms, bool fast)
 	slot_dismiss_next(s);
 	if (s->current && s->current->state != PROC_STOPPED)
 		leave(s->current, ms, fast);
-	list_each(it, &s->olds)
-	{
+	list_each (it, &s->olds) {
 		struct proc *p = list_entry(it, struct proc, link);
 
 		if (proc_has_process(p))
@@ -170,8 +170,7 @@ void slot_bury_olds(struct slot *s)
 {
 	struct list *it, *tmp;
 
-	list_each_safe(it, tmp, &s->olds)
-	{
+	list_each_safe (it, tmp, &s->olds) {
 		struct proc *p = list_entry(it, struct proc, link);
 
 		if (!proc_has_process(p))
@@ -184,8 +183,7 @@ int slot_n_busy_olds(const struct slot *s)
 	struct list *it;
 	int n = 0;
 
-	list_each(it, &s->olds)
-	{
+	list_each (it, &s->olds) {
 		struct proc *p = list_entry(it, struct proc, link);
 
 		if (p->board && atomic_load(&p->board->running) > 0)

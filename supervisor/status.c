@@ -101,7 +101,7 @@ static void add_slot(json_t *workers, const struct slot *s)
 		json_array_append_new(workers, empty_slot_json(s));
 	if (s->next)
 		json_array_append_new(workers, worker_json(s, s->next));
-	list_each(it, &s->olds)
+	list_each (it, &s->olds)
 		json_array_append_new(workers, worker_json(s, list_entry(it, struct proc, link)));
 }
 
@@ -131,7 +131,7 @@ json_t *supervisor_status(struct supervisor *sv)
 	json_t *queues = json_array();
 	struct list *it;
 
-	list_each(it, &sv->fleets)
+	list_each (it, &sv->fleets)
 		json_array_append_new(queues, fleet_json(list_entry(it, struct fleet, link)));
 	return json_pack("{s:{s:i, s:s, s:s, s:s, s:I, s:I, s:o, s:I, s:I}, s:o}", "supervisor",
 			 "pid", (int)getpid(), "version", REDISQ_VERSION, "name",

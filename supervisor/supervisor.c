@@ -19,8 +19,7 @@ struct fleet *supervisor_fleet(struct supervisor *sv, const char *queue)
 {
 	struct list *it;
 
-	list_each(it, &sv->fleets)
-	{
+	list_each (it, &sv->fleets) {
 		struct fleet *f = list_entry(it, struct fleet, link);
 
 		if (strcmp(f->queue, queue) == 0)
@@ -48,7 +47,8 @@ static void end_fleets(struct supervisor *sv, bool fast)
 {
 	struct list *it;
 
-	list_each(it, &sv->fleets) fleet_leave(list_entry(it, struct fleet, link), fast);
+	list_each (it, &sv->fleets)
+		fleet_leave(list_entry(it, struct fleet, link), fast);
 	house_changed(&sv->house);
 }
 
@@ -85,7 +85,8 @@ void supervisor_set_quiet(struct supervisor *sv, bool quiet)
 		log_info(quiet ? "quiet: nothing new is fetched until CONT or redisqctl resume"
 			       : "resumed");
 	sv->quiet = quiet;
-	list_each(it, &sv->fleets) fleet_set_quiet(list_entry(it, struct fleet, link), quiet);
+	list_each (it, &sv->fleets)
+		fleet_set_quiet(list_entry(it, struct fleet, link), quiet);
 }
 
 void supervisor_reopen_logs(struct supervisor *sv)
@@ -98,8 +99,7 @@ static void scale_all(struct supervisor *sv, int by)
 {
 	struct list *it;
 
-	list_each(it, &sv->fleets)
-	{
+	list_each (it, &sv->fleets) {
 		struct fleet *f = list_entry(it, struct fleet, link);
 
 		if (f->leaving)
@@ -181,8 +181,7 @@ static void drop_gone_queues(struct supervisor *sv)
 
 	if (sv->mode >= MODE_DRAINING)
 		return; /* status shows them to the end */
-	list_each_safe(it, next, &sv->fleets)
-	{
+	list_each_safe (it, next, &sv->fleets) {
 		struct fleet *f = list_entry(it, struct fleet, link);
 
 		if (f->leaving && fleet_is_gone(f)) {
@@ -199,8 +198,7 @@ static void look_at_start(struct supervisor *sv)
 	bool all_refused = true;
 	struct list *it;
 
-	list_each(it, &sv->fleets)
-	{
+	list_each (it, &sv->fleets) {
 		const struct fleet *f = list_entry(it, struct fleet, link);
 		const char *text = fleet_refused(f);
 
@@ -229,8 +227,9 @@ static bool all_gone(struct supervisor *sv)
 {
 	struct list *it;
 
-	list_each(it,
-		  &sv->fleets) if (!fleet_is_gone(list_entry(it, struct fleet, link))) return false;
+	list_each (it, &sv->fleets)
+		if (!fleet_is_gone(list_entry(it, struct fleet, link)))
+			return false;
 	return true;
 }
 
@@ -238,7 +237,8 @@ static void reconcile(struct supervisor *sv)
 {
 	struct list *it;
 
-	list_each(it, &sv->fleets) fleet_reconcile(list_entry(it, struct fleet, link));
+	list_each (it, &sv->fleets)
+		fleet_reconcile(list_entry(it, struct fleet, link));
 	drop_gone_queues(sv);
 	if (sv->mode == MODE_STARTING)
 		look_at_start(sv);
@@ -273,7 +273,8 @@ static void on_tick(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents A
 	if (now - sv->ticked_ms > (int64_t)(t->repeat * 1000.0) + TICK_LATE_MS)
 		sv->house.watch_from_ms = now;
 	sv->ticked_ms = now;
-	list_each(it, &sv->fleets) fleet_tick(list_entry(it, struct fleet, link), now);
+	list_each (it, &sv->fleets)
+		fleet_tick(list_entry(it, struct fleet, link), now);
 	if (++sv->n_ticks % CONTROL_CHECK_TICKS == 0 && control_check(sv->control))
 		log_warning("the control socket %s had been removed; made it again",
 			    sv->control_path);
@@ -302,7 +303,8 @@ static void release(struct supervisor *sv)
 	struct list *it, *next;
 
 	answer_last_requests(sv);
-	list_each_safe(it, next, &sv->fleets) fleet_free(list_entry(it, struct fleet, link));
+	list_each_safe (it, next, &sv->fleets)
+		fleet_free(list_entry(it, struct fleet, link));
 	private_redis_stop(sv->redis);
 	ev_timer_stop(sv->house.loop, &sv->tick);
 	ev_prepare_stop(sv->house.loop, &sv->turn);

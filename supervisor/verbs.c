@@ -35,7 +35,8 @@ static size_t n_fleets(struct supervisor *sv)
 	struct list *it;
 	size_t n = 0;
 
-	list_each(it, &sv->fleets) n++;
+	list_each (it, &sv->fleets)
+		n++;
 	return n;
 }
 
@@ -92,8 +93,7 @@ static void each_slot(struct supervisor *sv, const struct target *t, slot_visit_
 {
 	struct list *it;
 
-	list_each(it, &sv->fleets)
-	{
+	list_each (it, &sv->fleets) {
 		struct fleet *f = list_entry(it, struct fleet, link);
 
 		if (t->queue && strcmp(t->queue, f->queue) != 0)
@@ -197,8 +197,7 @@ static enum waiter_answer is_rolled(struct supervisor *sv, const struct target *
 {
 	struct list *it;
 
-	list_each(it, &sv->fleets)
-	{
+	list_each (it, &sv->fleets) {
 		const struct fleet *f = list_entry(it, struct fleet, link);
 
 		if (t->queue && strcmp(t->queue, f->queue) != 0)

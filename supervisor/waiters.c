@@ -44,8 +44,7 @@ void waiters_look(struct list *waiters, struct supervisor *sv)
 {
 	struct list *it, *next;
 
-	list_each_safe(it, next, waiters)
-	{
+	list_each_safe (it, next, waiters) {
 		struct waiter *w = list_entry(it, struct waiter, link);
 		struct buf why = BUF_INIT;
 		enum waiter_answer a = w->fn(sv, &w->target, &why);
@@ -66,8 +65,7 @@ void waiters_end(struct list *waiters, const char *why)
 {
 	struct list *it, *next;
 
-	list_each_safe(it, next, waiters)
-	{
+	list_each_safe (it, next, waiters) {
 		struct waiter *w = list_entry(it, struct waiter, link);
 
 		control_fail(w->call, 1, "%s", why);

@@ -74,8 +74,7 @@ static bool is_known(void *arg, pid_t pid)
 	struct handler *h = arg;
 	struct list *it;
 
-	list_each(it, &h->runs)
-	{
+	list_each (it, &h->runs) {
 		if (list_entry(it, struct run, link)->child.pid == pid)
 			return true;
 	}
@@ -102,8 +101,7 @@ static bool belongs_to_a_run(void *arg, pid_t pid)
 
 		if (strncmp(env + at, "REDISQ_ID=", 10) != 0)
 			continue;
-		list_each(it, &h->runs)
-		{
+		list_each (it, &h->runs) {
 			if (strcmp(list_entry(it, struct run, link)->task->label, env + at + 10) ==
 			    0)
 				found = true;
@@ -224,8 +222,7 @@ static void on_room(void *arg)
 	struct handler *h = arg;
 	struct list *it;
 
-	list_each(it, &h->runs)
-	{
+	list_each (it, &h->runs) {
 		struct run *run = list_entry(it, struct run, link);
 
 		for (int i = 0; i < N_PIPES; i++)
@@ -567,8 +564,7 @@ static void exec_free(struct handler *h)
 {
 	struct list *it, *tmp;
 
-	list_each_safe(it, tmp, &h->runs)
-	{
+	list_each_safe (it, tmp, &h->runs) {
 		struct run *run = list_entry(it, struct run, link);
 
 		kill(-run->child.pid, SIGKILL);

@@ -143,6 +143,8 @@ void stream_refuse(struct queue *q, const char *why);
 
 /* stream_read.c */
 void stream_read(struct queue *q, int64_t now_ms);
+/* The longest BLOCK of this queue. */
+int64_t stream_block_max_ms(const struct queue *q);
 void stream_unblock(struct queue *q);
 /* A task of ours: new in the table, or its token is taken over by the one that is there. True: new.
  */

@@ -64,7 +64,7 @@ static void take_extras(struct queue *q, const struct redisReply *extras, int64_
 
 		snprintf(c->id, sizeof(c->id), "%.*s", (int)id.len, id.data);
 		if (worker_find_task(q->w, c->id) ||
-		    !lease_extra_is_lost(idle, STREAM_BLOCK_IDLE_MS, oldest, now))
+		    !lease_extra_is_lost(idle, stream_block_max_ms(q), oldest, now))
 			continue;
 		snprintf(c->owner, sizeof(c->owner), "%s", q->consumer);
 		c->token = (uint64_t)reply_int(reply_at(extras, i + 2), 0);
@@ -96,10 +96,14 @@ static void apply(struct renewal *rn, const struct redisReply *r)
 
 		if (!t)
 			continue;
-		if (answer == 1 || answer == 2)
+		if (answer == 2 && !t->orphan) {
+			t->orphan = true;
+			log_warning("task %s: its entry was deleted by somebody; it runs on",
+				    t->label);
+		}
+		/* 0: settled by what we sent before, or deleted: nobody else can have it. */
+		if (answer > 0 || (answer == 0 && (t->resent || t->orphan)))
 			t->evidence_ms = until;
-		else if (answer == 0 && t->resent)
-			t->evidence_ms = until; /* settled by what we sent before: let it be said */
 		else
 			stream_lose(q, t);
 	}

@@ -71,6 +71,11 @@ static void on_entry(void *arg, struct slice id, const struct redisReply *fields
 {
 	struct arrivals *in = arg;
 
+	/* More than was asked for has no credit: the next renewal finds it and decides. */
+	if (in->n_new == in->q->read_asked) {
+		log_error("XREADGROUP brought more than COUNT entries");
+		return;
+	}
 	if (stream_adopt(in->q, id, 1, fields, in->evidence_ms))
 		in->n_new++;
 }
@@ -110,6 +115,12 @@ static void on_read(void *arg, const struct redisReply *r)
 	stream_start_fetched(q, clock_boot_ms());
 }
 
+int64_t stream_block_max_ms(const struct queue *q)
+{
+	/* Evidence counts from when the read was sent: it must outlive the block. */
+	return min_i64(STREAM_BLOCK_IDLE_MS, q->c->lease / 4);
+}
+
 void stream_read(struct queue *q, int64_t now)
 {
 	bool block = !q->maybe_more;
@@ -123,10 +134,9 @@ void stream_read(struct queue *q, int64_t now)
 	if (n == 0)
 		return;
 	if (block) {
-		block_ms = now - q->last_entry_ms > STREAM_LONG_IDLE_MS ? STREAM_BLOCK_IDLE_MS
-									: STREAM_BLOCK_MS;
-		/* Evidence counts from when the read was sent: it must outlive the block. */
-		block_ms = min_i64(block_ms, q->c->lease / 4);
+		block_ms = stream_block_max_ms(q);
+		if (now - q->last_entry_ms <= STREAM_LONG_IDLE_MS)
+			block_ms = min_i64(block_ms, STREAM_BLOCK_MS);
 	}
 	args_init(&a);
 	args_str(&a, "XREADGROUP");

@@ -138,7 +138,7 @@ static void answered(struct queue *q, struct task *t, int64_t answer)
 	case 1:
 		break;
 	case 0:
-		if (!t->resent) {
+		if (!t->resent && !t->orphan) {
 			log_warning("task %s: its entry was acknowledged by somebody else",
 				    t->label);
 			stream_lose(q, t);
@@ -203,8 +203,7 @@ static struct settle_batch *collect(struct queue *q, int64_t now, bool *stale)
 	int max = q->split ? 1 : STREAM_SETTLE_BATCH;
 	struct list *it, *tmp;
 
-	list_each_safe(it, tmp, &q->to_settle)
-	{
+	list_each_safe (it, tmp, &q->to_settle) {
 		struct task *t = list_entry(it, struct task, link);
 
 		if (now >= t->evidence_ms) {

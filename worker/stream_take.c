@@ -140,17 +140,44 @@ static void pass_over(struct queue *q, int64_t now)
 	q->scan_at_ms = now + lease_scan_every(q->c->lease);
 }
 
+/* Fills `list` with up to `max` rows that may be taken; `more` is set when there was another. */
+static int pick(struct queue *q, const struct redisReply *rows, bool stale_ok,
+		struct candidate *list, int max, bool *more)
+{
+	int n = 0;
+
+	for (size_t i = 0; i + 3 < reply_len(rows); i += 4) {
+		struct slice id = reply_slice(reply_at(rows, i));
+		struct slice owner = reply_slice(reply_at(rows, i + 1));
+		bool released = lease_is_released(reply_int(reply_at(rows, i + 2), 0));
+		struct candidate c;
+
+		/* The script judges in the end; here only what cannot succeed is left out. */
+		if (owner.len >= sizeof(c.owner) || (!stale_ok && !released))
+			continue;
+		snprintf(c.id, sizeof(c.id), "%.*s", (int)id.len, id.data);
+		if (worker_find_task(q->w, c.id))
+			continue; /* our own, released, and its answer still under way */
+		if (n == max) {
+			*more = true;
+			break;
+		}
+		snprintf(c.owner, sizeof(c.owner), "%.*s", (int)owner.len, owner.data);
+		c.token = (uint64_t)reply_int(reply_at(rows, i + 3), 0);
+		list[n++] = c;
+	}
+	return n;
+}
+
 static void on_scanned(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
 	struct candidate list[STREAM_SCAN_PAGE];
 	struct slice last = reply_slice(reply_at(r, 1));
-	const struct redisReply *rows = reply_at(r, 2);
 	int64_t now = clock_boot_ms();
-	bool stale_ok;
-	bool waiting = false;
-	int n = 0;
+	bool more = false;
 	int max;
+	int n;
 
 	q->scanning = false;
 	if (reply_kind(r) != REPLY_OK) {
@@ -159,50 +186,27 @@ static void on_scanned(void *arg, const struct redisReply *r)
 		return;
 	}
 	stale_redis_time(&q->stale, reply_int(reply_at(r, 0), 0), now, q->c->lease);
-	stale_ok = stale_allowed(&q->stale, now, q->c->lease);
 	max = (int)min_i64(min_i64(q->c->read_count, STREAM_SCAN_PAGE), worker_may_ask(q->w));
 	if (q->take_asked || !stream_can_send(q, now))
 		max = 0;
-	for (size_t i = 0; i + 3 < reply_len(rows); i += 4) {
-		struct slice id = reply_slice(reply_at(rows, i));
-		struct slice owner = reply_slice(reply_at(rows, i + 1));
-		struct candidate *c = &list[n < max ? n : 0];
-
-		/* The script judges in the end; here only what cannot succeed is left out. */
-		if (owner.len >= sizeof(c->owner) ||
-		    (!stale_ok && !lease_is_released(reply_int(reply_at(rows, i + 2), 0))))
-			continue;
-		waiting = true;
-		if (n == max)
-			break;
-		snprintf(c->id, sizeof(c->id), "%.*s", (int)id.len, id.data);
-		if (worker_find_task(q->w, c->id))
-			continue; /* our own, released, and its answer still under way */
-		snprintf(c->owner, sizeof(c->owner), "%.*s", (int)owner.len, owner.data);
-		c->token = (uint64_t)reply_int(reply_at(rows, i + 3), 0);
-		n++;
-	}
+	n = pick(q, reply_at(r, 2), stale_allowed(&q->stale, now, q->c->lease), list, max, &more);
 	if (n > 0) {
 		ledger_ask(&q->w->ledger, LEDGER_CLAIM, n);
 		pass_over(q, now);
 		stream_take(q, list, n, now);
-		return;
-	}
-	if (waiting) {
+	} else if (more) {
 		/* No credit: a read has reserved it, or all is busy. What was let go of comes
 		 * before what is new: end the read, and spend the next credit here. */
 		pass_over(q, now);
 		q->take_first = true;
 		stream_unblock(q);
-		return;
-	}
-	if (last.len == 0) {
+	} else if (last.len == 0) {
 		q->take_first = false;
 		pass_over(q, now);
-		return;
+	} else {
+		snprintf(q->scan_from, sizeof(q->scan_from), "%.*s", (int)last.len, last.data);
+		q->scan_now = true; /* the next page */
 	}
-	snprintf(q->scan_from, sizeof(q->scan_from), "%.*s", (int)last.len, last.data);
-	q->scan_now = true; /* the next page */
 }
 
 void stream_scan(struct queue *q, int64_t now)

@@ -92,7 +92,7 @@ void task_begin(struct task *t, struct slice id, uint64_t token)
 	t->deliveries = 0;
 	t->enqueued_at_ms = entry_id_ms(t->id);
 	t->place = LEDGER_HELD;
-	t->lost = t->sent = t->resent = false;
+	t->lost = t->orphan = t->sent = t->resent = false;
 	t->verdict = (struct verdict){.op = VERDICT_RELEASE};
 }
 

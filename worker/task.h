@@ -71,6 +71,7 @@ struct task {
 	int64_t evidence_ms; /* boot clock: ours for sure until then */
 	int64_t started_ms;  /* boot clock */
 	bool lost;           /* another has it: the result will be refused, so it is not sent */
+	bool orphan;         /* its entry was deleted by somebody while it ran */
 	bool sent;           /* its settlement is under way */
 	bool resent;         /* and had been sent before, on a link that was lost */
 	struct outcome outcome;

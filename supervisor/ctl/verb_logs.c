@@ -94,8 +94,9 @@ static bool is_known(const struct logs *l, const char *name)
 {
 	struct list *it;
 
-	list_each(it, &l->files) if (strcmp(list_entry(it, struct slot_file, all)->name, name) ==
-				     0) return true;
+	list_each (it, &l->files)
+		if (strcmp(list_entry(it, struct slot_file, all)->name, name) == 0)
+			return true;
 	return false;
 }
 
@@ -239,8 +240,7 @@ static int follow(struct logs *l, struct err *e)
 			if (find_files(l, e) != 0)
 				return -1;
 		}
-		list_each(it, &l->files)
-		{
+		list_each (it, &l->files) {
 			struct slot_file *f = list_entry(it, struct slot_file, all);
 
 			logtail_more(f->tail, on_line, f);
@@ -260,8 +260,7 @@ static int show_logs(struct logs *l, struct err *e)
 	if (list_empty(&l->files) && !o->follow)
 		return err_set(e, EXIT_FORCED, "no log of %s in %s; see redisqctl status",
 			       o->n_args ? o->args[0] : "any worker", l->dir);
-	list_each(it, &l->files)
-	{
+	list_each (it, &l->files) {
 		struct slot_file *f = list_entry(it, struct slot_file, all);
 
 		logtail_last(f->tail, o->task ? -1 : n, on_line, f);
@@ -311,8 +310,7 @@ int verb_logs(struct ctl *c, struct err *e)
 	if (!l.dir)
 		return -1;
 	rc = show_logs(&l, e);
-	list_each_safe(it, tmp, &l.files)
-	{
+	list_each_safe (it, tmp, &l.files) {
 		struct slot_file *f = list_entry(it, struct slot_file, all);
 
 		list_remove(&f->all);
