@@ -246,7 +246,8 @@ class Supervisor:
     def show(self, n_lines=60):
         """Prints the last words; pytest shows them when the test has failed."""
         logs = sorted(os.listdir(self.log_dir)) if os.path.isdir(self.log_dir) else []
-        for path in [self.out_path] * bool(self.proc) + [self.log_dir + "/" + n for n in logs]:
+        own = [self.out_path] if self.proc else []
+        for path in own + [self.log_dir + "/" + n for n in logs]:
             with open(path, errors="replace") as f:
                 print("-- %s\n%s" % (path, "".join(f.readlines()[-n_lines:])))
 
