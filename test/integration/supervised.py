@@ -12,6 +12,16 @@ import uuid
 import procs
 from waiting import wait_until
 
+
+def read_file(path):
+    """Text of a file; empty when it was rotated away at this moment."""
+    try:
+        with open(path, errors="replace") as f:
+            return f.read()
+    except FileNotFoundError:
+        return ""
+
+
 SANITIZERS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 
@@ -207,8 +217,7 @@ class Supervisor:
             for name in sorted(os.listdir(self.log_dir)):
                 stem, dot, slot = name[:-4].rpartition("-")
                 if name.endswith(".log") and stem == queue and slot.isdigit():
-                    with open(os.path.join(self.log_dir, name), errors="replace") as f:
-                        found[int(slot)] = f.read()
+                    found[int(slot)] = read_file(os.path.join(self.log_dir, name))
         return found
 
     def log(self, queue):
@@ -248,8 +257,7 @@ class Supervisor:
         logs = sorted(os.listdir(self.log_dir)) if os.path.isdir(self.log_dir) else []
         own = [self.out_path] if self.proc else []
         for path in own + [self.log_dir + "/" + n for n in logs]:
-            with open(path, errors="replace") as f:
-                print("-- %s\n%s" % (path, "".join(f.readlines()[-n_lines:])))
+            print("-- %s\n%s" % (path, "\n".join(read_file(path).split("\n")[-n_lines:])))
 
     def complaints(self):
         """Reports of the sanitizers and of broken invariants."""
@@ -257,13 +265,10 @@ class Supervisor:
         for name in os.listdir(self.dir):
             path = os.path.join(self.dir, name)
             if name.startswith("sanitizer."):
-                with open(path, errors="replace") as f:
-                    found.append(f.read())
+                found.append(read_file(path))
         texts = [self.out()] if self.proc else []
         if os.path.isdir(self.log_dir):
-            for name in os.listdir(self.log_dir):
-                with open(os.path.join(self.log_dir, name), errors="replace") as f:
-                    texts.append(f.read())
+            texts += [read_file(os.path.join(self.log_dir, n)) for n in os.listdir(self.log_dir)]
         for text in texts:
             found += [line for line in text.splitlines()
                       if any(s in line for s in SANITIZERS) or "invariant" in line.lower()]
