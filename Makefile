@@ -49,16 +49,16 @@ endif
 
 # ------------------------------------------------------------------ what is made of what
 COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number \
-	conf_read conf_row conf_snapshot conf_value conf_words cpus err keys line log paths \
+	conf_read conf_row conf_snapshot conf_value conf_words cpus err keys line log obituary paths \
 	percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet rconn_plain \
 	rconn_resp rconn_retry redis_url scoreboard script sig spawn spawn_sweep suggest
-SUPERVISOR := children control credit daemon fleet generation identity lock logfile logformat \
+SUPERVISOR := children control credit daemon fleet generation handover identity lock logfile logformat \
 	logsink main oom options outlet private_redis proc proc_death proc_fsm proc_spawn \
 	proc_words reload reloading restart roll slot status supervisor supervisor_init verbs \
 	waiters
 WORKER := main worker orders ledger task verdict breaker reply lease group args fields answer \
 	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle \
-	stream_care stream_take
+	stream_care stream_take stream_handover
 CTL := client entry logtail main options out redis table target verb_letters verb_logs verb_other \
 	verb_pending verb_process verb_push verb_show verb_stats verb_status
 

@@ -12,13 +12,18 @@
  *   refused TEXT         this queue cannot be served as configured; exit 78 follows
  *   breaker open TEXT    the handler is broken; not fetching      breaker closed
  *   released N           gave N entries back: other workers should look for them
- *   log-level WORD       (reserved)
+ *   handed N MOVED CHARGED   order N: MOVED entries may be taken now, CHARGED crashes charged
+ *   swept N              order N is done: nothing of the dead worker is left
+ *   again ID             an entry that another had before runs here now
  * supervisor -> worker
  *   credit N             N more tasks may run at once here
  *   drain MS             fetch nothing new, finish, leave; stop handlers after MS (0 = no limit)
  *   stop                 stop handlers now, give tasks back, leave
  *   quiet                fetch nothing new, stay            resume
  *   scan                 somebody released entries: look for them now
+ *   dead N NAME NONCE RUN-ID FETCH-ID CMD-ID CHARGE CAUSE    order N: a worker died, and its
+ *   ran N ID TOKEN       handlers are gone; this is what it ran (a line each);
+ *   handover N           now let everyone have what it had pending (common/obituary.h)
  */
 #ifndef REDISQ_CHAN_H
 #define REDISQ_CHAN_H

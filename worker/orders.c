@@ -41,12 +41,33 @@ static void on_scan_word(struct worker *w, const char *rest ATTR_UNUSED)
 		w->qops->scan(w->queue);
 }
 
+static void on_dead_word(struct worker *w, const char *rest)
+{
+	obituary_release(&w->order);
+	if (!obituary_read_dead(&w->order, rest))
+		log_error("the supervisor's order is not understood: dead %s", rest);
+}
+
+static void on_ran_word(struct worker *w, const char *rest)
+{
+	if (!obituary_read_ran(&w->order, rest))
+		log_error("the supervisor's order is not understood: ran %s", rest);
+}
+
+static void on_handover_word(struct worker *w, const char *rest)
+{
+	/* Not carried out, it is not answered either, and the supervisor asks another. */
+	if (w->queue && w->order.consumer && chan_number(rest) == w->order.order)
+		w->qops->hand_over(w->queue, &w->order);
+}
+
 static const struct {
 	const char *word;
 	void (*obey)(struct worker *w, const char *rest);
 } words[] = {
 	{"credit", on_credit},    {"drain", on_drain_word},   {"stop", on_stop_word},
 	{"quiet", on_quiet_word}, {"resume", on_resume_word}, {"scan", on_scan_word},
+	{"dead", on_dead_word},   {"ran", on_ran_word},       {"handover", on_handover_word},
 };
 
 static void on_word(void *arg, const char *word, const char *rest)
@@ -123,5 +144,6 @@ void orders_close(struct worker *w)
 		chan_free(w->chan);
 		w->chan = NULL;
 	}
+	obituary_release(&w->order);
 	sig_watch_stop(&w->sig);
 }

@@ -9,6 +9,7 @@
 #ifndef REDISQ_QUEUE_H
 #define REDISQ_QUEUE_H
 
+#include "obituary.h"
 #include "task.h"
 
 struct ev_loop;
@@ -31,6 +32,11 @@ struct queue_events {
 	void (*on_gone)(struct worker *w, struct queue *q, struct task *t);
 	/* Entries that were not in the table were given back: others should look for them. */
 	void (*on_released)(struct worker *w, struct queue *q, int n);
+	/* An order's entries may be taken now; `n_charged` crashes were charged. */
+	void (*on_handed)(struct worker *w, struct queue *q, const struct obituary *who,
+			  int64_t n_moved, int64_t n_charged);
+	/* An order is done. */
+	void (*on_swept)(struct worker *w, struct queue *q, const struct obituary *who);
 	/* The queue has left Redis (or gave up trying); nothing of it is used any more. */
 	void (*on_left)(struct worker *w, struct queue *q);
 };
@@ -48,6 +54,8 @@ struct queue_ops {
 	void (*hold)(struct queue *q);
 	/* Somebody released entries: look for them now. */
 	void (*scan)(struct queue *q);
+	/* Lets everyone have what a dead worker had pending; takes over `who` (left empty). */
+	void (*hand_over)(struct queue *q, struct obituary *who);
 	/* Logs what it waits for, and how many entries there are. */
 	void (*describe)(struct queue *q);
 	/* Leaves: the consumer is removed if nothing is pending for it. on_left follows. */

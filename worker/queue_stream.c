@@ -192,6 +192,15 @@ static void cmd_down(void *arg, const char *why)
 
 /* ------------------------------------------------------------------ the turn */
 
+/* Ready: the first read or claim is on its way, or there is no credit for one. */
+static void announce(struct queue *q)
+{
+	if (q->announced || (q->reading == READ_NONE && !q->take_asked && worker_may_ask(q->w) > 0))
+		return;
+	q->announced = true;
+	q->events->on_ready(q->w, q, q->consumer);
+}
+
 /*
  * Everything an open queue does, in the order that makes one write: what keeps ownership first,
  * then the settlements, then the read that counts on the credit they free.
@@ -202,6 +211,8 @@ static void turn_open(struct queue *q, int64_t now)
 
 	if (!stream_linked(q))
 		return;
+	/* First: others wait for it, and it needs neither our name nor credit. */
+	q->handover_at_ms = stream_handovers(q, now);
 	stale = now >= q->name_until_ms;
 	if (!stale)
 		stale = stream_start_fetched(q, now);
@@ -214,11 +225,12 @@ static void turn_open(struct queue *q, int64_t now)
 	stream_promote(q, now);
 	stream_scan(q, now);
 	stream_read(q, now);
+	announce(q);
 }
 
 static void set_alarm(struct queue *q, int64_t now)
 {
-	int64_t at = q->renew_at_ms;
+	int64_t at = min_i64(q->renew_at_ms, q->handover_at_ms);
 
 	if (q->phase != STREAM_OPEN || !stream_linked(q))
 		at = INT64_MAX;
@@ -286,6 +298,8 @@ static struct queue *queue_open(struct worker *w)
 	keys_init(&q->keys, w->qc->name);
 	buf_init(&q->record);
 	list_init(&q->to_settle);
+	list_init(&q->handovers);
+	q->handover_at_ms = INT64_MAX;
 	q->trouble_log.every_ms = q->promote_log.every_ms = 1000;
 	snprintf(q->scan_from, sizeof(q->scan_from), "-");
 	q->last_entry_ms = clock_boot_ms();
@@ -305,7 +319,8 @@ static void queue_settle(struct queue *q, struct task *t)
 
 static void queue_scan(struct queue *q)
 {
-	q->scan_now = true;
+	/* Before the next read, or that would spend the credit on what is new. */
+	q->scan_now = q->take_first = true;
 }
 
 static void on_described(void *arg, const struct redisReply *r)
@@ -351,6 +366,7 @@ static void queue_free(struct queue *q)
 	q->phase = STREAM_LEFT;
 	rconn_close(q->fetch);
 	rconn_close(q->cmd);
+	stream_forget_handovers(q);
 	keys_release(&q->keys);
 	buf_release(&q->record);
 	free(q);
@@ -363,6 +379,7 @@ const struct queue_ops queue_stream_ops = {
 	.settle = queue_settle,
 	.hold = stream_unblock,
 	.scan = queue_scan,
+	.hand_over = stream_hand_over,
 	.describe = queue_describe,
 	.leave = queue_leave,
 	.free = queue_free,

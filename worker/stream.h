@@ -7,6 +7,7 @@
  *   stream_settle.c  verdicts to Redis, and its answers
  *   stream_care.c    renew, promote
  *   stream_take.c    scan, take, and the names of the dead
+ *   stream_handover.c  what a dead worker had pending
  *
  * Two links. `fetch` carries the reads, and in front of them whatever is due, in one write; while
  * it is blocked in a read, everything else goes over `cmd`. worker/protocol.txt is the contract.
@@ -72,6 +73,7 @@ struct queue {
 	int n_name;            /* which candidate name */
 	struct buf record;     /* value of the claim record */
 	int64_t name_until_ms; /* evidence of the name, boot clock */
+	bool announced;        /* on_ready was said */
 	bool asking_open;      /* a step of opening is unanswered */
 	int64_t n_entries;     /* of the stream, while opening */
 
@@ -104,6 +106,8 @@ struct queue {
 	int64_t take_sent_ms;
 	int64_t names_at_ms;
 	struct stale_guard stale;
+	struct list handovers;  /* of struct handover, owned */
+	int64_t handover_at_ms; /* when one of them goes on by itself */
 
 	/* Trouble: nothing is sent before this. */
 	int64_t pause_until_ms;
@@ -169,6 +173,13 @@ void stream_promote(struct queue *q, int64_t now_ms);
 /* A task of ours will be due in `delay_ms`. */
 void stream_due_in(struct queue *q, int64_t delay_ms);
 void stream_fence(struct queue *q);
+
+/* stream_handover.c */
+/* Takes over `who` (left empty). */
+void stream_hand_over(struct queue *q, struct obituary *who);
+/* The next steps; when to look again (boot clock), INT64_MAX = not by itself. */
+int64_t stream_handovers(struct queue *q, int64_t now_ms);
+void stream_forget_handovers(struct queue *q);
 
 /* stream_take.c */
 /* When a pass is due, or asked for. */

@@ -118,12 +118,12 @@ static void opened(struct queue *q)
 	rconn_set_name(q->cmd, name);
 	stream_set_phase(q, STREAM_OPEN, "name taken");
 	atomic_store(&q->w->board->consuming, stream_linked(q));
-	q->scan_now = true;
+	/* What was let go of comes before what is new: the first read waits for the first look. */
+	q->scan_now = q->take_first = true;
+	q->announced = false;
 	q->promote_at_ms = 0;
 	stream_fine(q);
-	/* Ready means: the first read is written, if there is credit. */
 	queue_stream_ops.turn(q);
-	q->events->on_ready(q->w, q, q->consumer);
 }
 
 /* A drain may have begun, or the link been lost, between two steps of opening. */

@@ -315,6 +315,9 @@ static void on_task(struct worker *w, struct queue *q ATTR_UNUSED, struct task *
 	INVARIANT(w->n_free_rows > 0);
 	t->row = w->free_rows[--w->n_free_rows];
 	board_set_task(w->board, (uint32_t)t->row, t->id, t->token, t->attempt, t->started_ms, 0);
+	/* Had another owner before: whoever waits for it to run again wants to know. */
+	if (t->token > 1 && w->chan)
+		chan_say(w->chan, "again %s", t->id);
 	w->hops->start(w->handler, t);
 }
 
@@ -339,6 +342,23 @@ static void on_released(struct worker *w, struct queue *q ATTR_UNUSED, int n)
 	w->n_released += n;
 }
 
+static void on_handed(struct worker *w, struct queue *q ATTR_UNUSED, const struct obituary *who,
+		      int64_t n_moved, int64_t n_charged)
+{
+	if (n_moved > 0)
+		log_info("handed over %" PRId64 " tasks of %s (%" PRId64 " crashes charged)",
+			 n_moved, who->consumer, n_charged);
+	if (w->chan)
+		chan_say(w->chan, "handed %" PRIu32 " %" PRId64 " %" PRId64, who->order, n_moved,
+			 n_charged);
+}
+
+static void on_swept(struct worker *w, struct queue *q ATTR_UNUSED, const struct obituary *who)
+{
+	if (w->chan)
+		chan_say(w->chan, "swept %" PRIu32, who->order);
+}
+
 static void on_left(struct worker *w, struct queue *q ATTR_UNUSED)
 {
 	over(w);
@@ -352,6 +372,8 @@ const struct queue_events worker_queue_events = {
 	.on_lost = on_lost,
 	.on_gone = on_gone,
 	.on_released = on_released,
+	.on_handed = on_handed,
+	.on_swept = on_swept,
 	.on_left = on_left,
 };
 

@@ -67,6 +67,7 @@ struct worker {
 	bool forced;             /* a handler was signalled at a limit */
 	int n_released;          /* given back since the others were told */
 	int64_t n_done;
+	struct obituary order; /* being read, word by word */
 };
 
 /* `chan_fd` is -1 when alone, else taken over. The rest is borrowed. */

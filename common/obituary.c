@@ -1,0 +1,122 @@
+/* obituary.c - see obituary.h. */
+#include <inttypes.h>
+
+#include "obituary.h"
+#include "percent.h"
+
+void obituary_init(struct obituary *o)
+{
+	*o = (struct obituary){.consumer = NULL};
+}
+
+void obituary_release(struct obituary *o)
+{
+	free(o->consumer);
+	free(o->ran);
+	obituary_init(o);
+}
+
+void obituary_add(struct obituary *o, const char *id, uint64_t token)
+{
+	struct obituary_task *t;
+
+	o->ran = xrealloc(o->ran, (size_t)(o->n_ran + 1) * sizeof(*o->ran));
+	t = &o->ran[o->n_ran++];
+	snprintf(t->id, sizeof(t->id), "%s", id);
+	t->token = token;
+}
+
+/* A word that may be empty. */
+static const char *or_dash(const char *text)
+{
+	return text[0] ? text : "-";
+}
+
+void obituary_write(const struct obituary *o, struct buf *lines)
+{
+	buf_addf(lines, "dead %" PRIu32 " ", o->order);
+	percent_encode(o->consumer, lines);
+	buf_addf(lines, " %s %s %" PRId64 " %" PRId64 " %d %s\n", or_dash(o->nonce),
+		 or_dash(o->run_id), o->client_id[0], o->client_id[1], o->charge, o->cause);
+	for (int i = 0; i < o->n_ran; i++)
+		buf_addf(lines, "ran %" PRIu32 " %s %" PRIu64 "\n", o->order, o->ran[i].id,
+			 o->ran[i].token);
+	buf_addf(lines, "handover %" PRIu32 "\n", o->order);
+}
+
+/* The next word of `*at`, which moves behind it; its length, 0 at the end. */
+static size_t next_word(const char **at, const char **word)
+{
+	size_t n;
+
+	*at += strspn(*at, " ");
+	*word = *at;
+	n = strcspn(*at, " ");
+	*at += n;
+	return n;
+}
+
+static bool copy_word(const char **at, char *out, size_t size)
+{
+	const char *word;
+	size_t n = next_word(at, &word);
+
+	if (n == 0 || n >= size)
+		return false;
+	memcpy(out, word, n);
+	out[n] = '\0';
+	if (strcmp(out, "-") == 0)
+		out[0] = '\0';
+	return true;
+}
+
+static bool number(const char **at, int64_t *out)
+{
+	char text[24];
+	char *end;
+
+	if (!copy_word(at, text, sizeof(text)) || !text[0])
+		return false;
+	*out = strtoll(text, &end, 10);
+	return *end == '\0';
+}
+
+bool obituary_read_dead(struct obituary *o, const char *rest)
+{
+	struct buf name = BUF_INIT;
+	const char *word;
+	int64_t order;
+	int64_t charge;
+	size_t n;
+	bool fine;
+
+	if (!number(&rest, &order))
+		return false;
+	n = next_word(&rest, &word);
+	fine = n > 0 && percent_decode(slice_of(word, n), &name) &&
+	       copy_word(&rest, o->nonce, sizeof(o->nonce)) &&
+	       copy_word(&rest, o->run_id, sizeof(o->run_id)) && number(&rest, &o->client_id[0]) &&
+	       number(&rest, &o->client_id[1]) && number(&rest, &charge);
+	if (fine) {
+		o->order = (uint32_t)order;
+		o->charge = charge != 0;
+		o->consumer = buf_detach(&name);
+		rest += strspn(rest, " ");
+		snprintf(o->cause, sizeof(o->cause), "%s", rest);
+	}
+	buf_release(&name);
+	return fine;
+}
+
+bool obituary_read_ran(struct obituary *o, const char *rest)
+{
+	char id[BOARD_ID_MAX];
+	int64_t order;
+	int64_t token;
+
+	if (!number(&rest, &order) || (uint32_t)order != o->order ||
+	    !copy_word(&rest, id, sizeof(id)) || !number(&rest, &token))
+		return false;
+	obituary_add(o, id, (uint64_t)token);
+	return true;
+}

@@ -1,0 +1,38 @@
+/*
+ * obituary.h - what the supervisor knows of a dead worker and tells the one that hands over its
+ * tasks: the words "dead", "ran" and "handover" of chan.h, built and read. Plain code.
+ */
+#ifndef REDISQ_OBITUARY_H
+#define REDISQ_OBITUARY_H
+
+#include "buf.h"
+#include "scoreboard.h"
+
+struct obituary_task {
+	char id[BOARD_ID_MAX];
+	uint64_t token;
+};
+
+struct obituary {
+	uint32_t order;       /* number of the supervisor's, for the answers */
+	char *consumer;       /* owned; NULL = nobody */
+	char nonce[36];       /* of its claim */
+	char run_id[44];      /* of the server its links belonged to, "" = unknown */
+	int64_t client_id[2]; /* of its links, 0 = unknown */
+	bool charge;          /* it crashed: what it ran is charged with a crash */
+	char cause[96];       /* "alone worker signal 9 SIGKILL": first word alone or company */
+	struct obituary_task *ran; /* owned */
+	int n_ran;
+};
+
+void obituary_init(struct obituary *o);
+void obituary_release(struct obituary *o);
+void obituary_add(struct obituary *o, const char *id, uint64_t token);
+
+/* The lines of an order, each with its '\n'. */
+void obituary_write(const struct obituary *o, struct buf *lines);
+/* Reads what follows the word "dead" / "ran"; false: not in that form. */
+bool obituary_read_dead(struct obituary *o, const char *rest) ATTR_MUST_CHECK;
+bool obituary_read_ran(struct obituary *o, const char *rest) ATTR_MUST_CHECK;
+
+#endif
