@@ -15,6 +15,11 @@ static void on_lock_timer(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int rev
 	house_changed(container_of(t, struct fleet, lock_timer)->house);
 }
 
+static void on_order_timer(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	house_changed(container_of(t, struct fleet, order_timer)->house);
+}
+
 struct fleet *fleet_new(struct house *house, const char *queue, struct generation *gen)
 {
 	struct fleet *f = xcalloc(1, sizeof(*f));
@@ -25,6 +30,8 @@ struct fleet *fleet_new(struct house *house, const char *queue, struct generatio
 	f->queue = xstrdup(queue);
 	f->gen = generation_get(gen);
 	f->workers_set = -1;
+	handovers_init(&f->handovers);
+	ev_timer_init(&f->order_timer, on_order_timer, 0., HANDOVER_ANSWER_MS / 1000.0);
 	ev_timer_init(&f->lock_timer, on_lock_timer, LOCK_RETRY_S, LOCK_RETRY_S);
 	house_changed(house);
 	return f;
@@ -34,6 +41,8 @@ void fleet_free(struct fleet *f)
 {
 	INVARIANT(fleet_is_gone(f));
 	ev_timer_stop(f->house->loop, &f->lock_timer);
+	ev_timer_stop(f->house->loop, &f->order_timer);
+	handovers_release(&f->handovers);
 	for (size_t i = 0; i < f->n_slots; i++) {
 		slot_bury_olds(f->slots[i]);
 		slot_free(f->slots[i]);
@@ -128,6 +137,8 @@ static void grant(struct fleet *f, struct slot *s)
 		ev_timer_again(f->house->loop, &f->lock_timer);
 		return;
 	}
+	if (handovers_hold(&f->handovers, s->index, clock_mono_ms()))
+		return;
 	n = credit_grant(&f->credit, &p->credit, proc_conf(p)->concurrency);
 	if (n > 0)
 		proc_say_credit(p, n);
@@ -147,6 +158,25 @@ static void tend_graves(struct fleet *f)
 		groups_release(&g->groups);
 		free(g);
 	}
+}
+
+/* Every worker that can run a script for a dead one: ready, or at least not gone yet. */
+static void give_orders(struct fleet *f)
+{
+	struct proc **heirs = xcalloc(f->n_slots, sizeof(*heirs));
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n_slots; i++) {
+		struct proc *p = f->slots[i]->current;
+
+		if (p && p->chan && p->state == PROC_READY)
+			heirs[n++] = p;
+	}
+	if (!handovers_assign(&f->handovers, heirs, n, clock_mono_ms()))
+		ev_timer_stop(f->house->loop, &f->order_timer);
+	else if (!ev_is_active(&f->order_timer))
+		ev_timer_again(f->house->loop, &f->order_timer);
+	free(heirs);
 }
 
 void fleet_reconcile(struct fleet *f)
@@ -170,6 +200,7 @@ void fleet_reconcile(struct fleet *f)
 			proc_say_quiet(s->next, f->quiet);
 		locks_missing |= fleet_slot_wanted(f, s) && !s->lock_held;
 	}
+	give_orders(f);
 	if (!locks_missing)
 		ev_timer_stop(f->house->loop, &f->lock_timer);
 }
@@ -318,16 +349,19 @@ static void on_freed(void *arg, struct proc *p, int64_t n)
 	credit_free(&s->fleet->credit, &p->credit, n);
 }
 
+static void tell_to_scan(struct fleet *f, const struct proc *except)
+{
+	for (size_t i = 0; i < f->n_slots; i++) {
+		struct proc *p = f->slots[i]->current;
+
+		if (p && p != except && p->state == PROC_READY)
+			proc_say_scan(p);
+	}
+}
+
 static void on_released(void *arg, struct proc *p)
 {
-	struct fleet *f = ((struct slot *)arg)->fleet;
-
-	for (size_t i = 0; i < f->n_slots; i++) {
-		struct proc *other = f->slots[i]->current;
-
-		if (other && other != p && other->state == PROC_READY)
-			proc_say_scan(other);
-	}
+	tell_to_scan(((struct slot *)arg)->fleet, p);
 }
 
 /* Credit that cannot come back yet. */
@@ -418,11 +452,30 @@ static enum proc_event after_death_of_current(struct slot *s, struct proc *p,
 	return PROC_EV_DIED_PARK;
 }
 
+static void on_handover(void *arg, struct proc *p, const char *word, const char *rest)
+{
+	struct fleet *f = ((struct slot *)arg)->fleet;
+
+	if (strcmp(word, "handed") == 0) {
+		if (handovers_handed(&f->handovers, p, rest, clock_mono_ms()))
+			tell_to_scan(f, NULL);
+		house_changed(f->house);
+	} else if (strcmp(word, "swept") == 0) {
+		handovers_swept(&f->handovers, rest);
+	} else {
+		handovers_runs_again(&f->handovers, p, rest, clock_mono_ms());
+	}
+}
+
 static enum proc_event on_death(void *arg, struct proc *p, const struct last_exit *how,
-				struct groups *left)
+				struct groups *left, struct obituary *who)
 {
 	struct slot *s = arg;
 	struct fleet *f = s->fleet;
+
+	handovers_heir_died(&f->handovers, p);
+	handovers_add(&f->handovers, who, p->slot, p->died_ms);
+	house_changed(f->house);
 
 	if (left->n > 0)
 		dig_grave(f, p, left);
@@ -446,5 +499,6 @@ const struct proc_events fleet_proc_events = {
 	.on_forget = on_forget,
 	.on_freed = on_freed,
 	.on_released = on_released,
+	.on_handover = on_handover,
 	.on_death = on_death,
 };

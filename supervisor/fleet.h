@@ -9,6 +9,7 @@
 #ifndef REDISQ_FLEET_H
 #define REDISQ_FLEET_H
 
+#include "handover.h"
 #include "slot.h"
 
 /* Handlers that would not die with their worker: their credit stays out until they do. */
@@ -39,7 +40,9 @@ struct fleet {
 	struct credit_pool credit;
 	struct list graves; /* of struct grave */
 	struct roll roll;
-	ev_timer lock_timer; /* runs while a wanted slot's lock is held by another generation */
+	struct handovers handovers;
+	ev_timer order_timer; /* runs while an order waits for its answer */
+	ev_timer lock_timer;  /* runs while a wanted slot's lock is held by another generation */
 };
 
 #define FLEET_WORKERS_MAX 512

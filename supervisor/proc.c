@@ -128,11 +128,13 @@ static bool start_process(struct proc *p)
 	if (proc_spawn(p, &e) < 0) {
 		struct last_exit how = {.known = true, .cause = CAUSE_SPAWN, .code = errno};
 		struct groups none = {0};
+		struct obituary nobody;
 		char name[PROC_NAME_MAX];
 
 		log_error("worker of %s did not start: %s", proc_name(p, name), e.text);
 		slotlog_say(p->log, getpid(), "worker did not start: %s", e.text);
-		proc_step(p, p->events->on_death(p->arg, p, &how, &none));
+		obituary_init(&nobody);
+		proc_step(p, p->events->on_death(p->arg, p, &how, &none, &nobody));
 		return false;
 	}
 	ev_io_set(&p->died, p->pidfd, EV_READ);
@@ -243,6 +245,21 @@ void proc_say_scan(struct proc *p)
 {
 	if (p->chan)
 		chan_say(p->chan, "scan");
+}
+
+void proc_say_order(struct proc *p, const struct obituary *who)
+{
+	struct buf lines = BUF_INIT;
+
+	obituary_write(who, &lines);
+	for (char *line = lines.data; p->chan && *line;) {
+		char *end = strchr(line, '\n');
+
+		*end = '\0';
+		chan_say(p->chan, "%s", line);
+		line = end + 1;
+	}
+	buf_release(&lines);
 }
 
 void proc_check_heartbeat(struct proc *p, int64_t now_ms)

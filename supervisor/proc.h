@@ -16,6 +16,7 @@
 #include "credit.h"
 #include "generation.h"
 #include "house.h"
+#include "obituary.h"
 #include "proc_fsm.h"
 #include "scoreboard.h"
 #include "spawn.h"
@@ -58,13 +59,16 @@ struct proc_events {
 	void (*on_freed)(void *arg, struct proc *p, int64_t n);
 	/* It gave entries back that others should look for. */
 	void (*on_released)(void *arg, struct proc *p);
+	/* What it says about hand-overs: the words "handed", "swept", "again" and their rest. */
+	void (*on_handover)(void *arg, struct proc *p, const char *word, const char *rest);
 	/*
 	 * Dead and buried, or never started. The owner takes the credit back (all of it when
-	 * `left` is empty) and answers with one of PROC_EV_DIED_*; for DIED_BACKOFF it has set
-	 * p->backoff_ms. `left` may be taken over (set to empty).
+	 * `left` is empty), takes over `who` if there is something to hand over, and answers with
+	 * one of PROC_EV_DIED_*; for DIED_BACKOFF it has set p->backoff_ms. `left` may be taken
+	 * over (set to empty).
 	 */
 	enum proc_event (*on_death)(void *arg, struct proc *p, const struct last_exit *how,
-				    struct groups *left);
+				    struct groups *left, struct obituary *who);
 };
 
 struct proc {
@@ -103,6 +107,7 @@ struct proc {
 
 	/* Burial. */
 	struct child_exit corpse;
+	int64_t died_ms;      /* monotonic: when its death was seen */
 	struct groups groups; /* handler groups to be gone before the reaping */
 	struct list bury_link;
 	ev_tstamp bury_until; /* loop time */
@@ -134,6 +139,8 @@ void proc_stop(struct proc *p);
 void proc_say_credit(struct proc *p, int64_t n);
 void proc_say_quiet(struct proc *p, bool quiet);
 void proc_say_scan(struct proc *p);
+/* An order of handover.h. */
+void proc_say_order(struct proc *p, const struct obituary *who);
 /* Looks at the heartbeat; `now_ms` on the boot clock. */
 void proc_check_heartbeat(struct proc *p, int64_t now_ms);
 /* RSS in bytes from /proc, 0 = unknown; also kept in rss_bytes. */

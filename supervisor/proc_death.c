@@ -107,7 +107,53 @@ static void describe(const struct last_exit *how, bool core, struct buf *out)
 		buf_adds(out, " (killed at a limit)");
 }
 
-static void obituary(struct proc *p, const struct last_exit *how)
+/* Whether what it ran is charged with a crash: not when it left by itself, or we made it leave. */
+static bool crashed(const struct proc *p, const struct last_exit *how)
+{
+	switch (how->cause) {
+	case CAUSE_SIGNAL:
+	case CAUSE_OOM:
+	case CAUSE_STUCK:
+		return true;
+	case CAUSE_EXIT:
+		return p->want && how->code != 0 && how->code != EXIT_CONFIG;
+	case CAUSE_KILLED:
+	case CAUSE_SPAWN:
+	case CAUSE_N:
+		break;
+	}
+	return false;
+}
+
+/* What others need to know to have its tasks; nobody when there can be none. */
+static void write_obituary(const struct proc *p, const struct last_exit *how, struct obituary *who)
+{
+	struct board *b = p->board;
+	struct buf cause = BUF_INIT;
+
+	obituary_init(who);
+	/* One that left in good order has settled or released all and removed its name. */
+	if (!b->consumer[0] || (how->cause == CAUSE_EXIT && how->code == 0))
+		return;
+	who->consumer = xmemdup0(b->consumer, strnlen(b->consumer, sizeof(b->consumer)));
+	snprintf(who->nonce, sizeof(who->nonce), "%s", b->nonce);
+	snprintf(who->run_id, sizeof(who->run_id), "%s", b->run_id);
+	for (size_t i = 0; i < ARRAY_LEN(who->client_id); i++)
+		who->client_id[i] = atomic_load(&b->client_id[i]);
+	for (uint32_t i = 0; i < b->n_tasks; i++) {
+		struct board_task t;
+
+		if (board_read_task(b, i, &t))
+			obituary_add(who, t.id, t.token);
+	}
+	who->charge = crashed(p, how);
+	buf_adds(&cause, who->n_ran > 1 ? "company worker " : "alone worker ");
+	describe(how, false, &cause);
+	snprintf(who->cause, sizeof(who->cause), "%s", cause.data);
+	buf_release(&cause);
+}
+
+static void announce(struct proc *p, const struct last_exit *how)
 {
 	double lived = (double)(clock_mono_ms() - p->started_ms) / 1000.0;
 	bool asked = !p->want && how->signal == 0;
@@ -150,6 +196,7 @@ static void finish(struct proc *p)
 {
 	struct child_exit ignored;
 	struct last_exit how = judge(p);
+	struct obituary who;
 	enum proc_event verdict;
 
 	list_remove(&p->bury_link);
@@ -157,14 +204,16 @@ static void finish(struct proc *p)
 	if (child_reap(p->pid, &ignored) < 0)
 		log_error("worker %d cannot be reaped: %s", (int)p->pid, strerror(errno));
 	slotlog_drain(p->log, p->pid);
-	obituary(p, &how);
+	announce(p, &how);
+	write_obituary(p, &how, &who);
 	/* It ends with 1 when it had to signal handlers at the drain limit; one that never was
 	 * ready has none, and its 1 is something else. */
 	if (!p->want && (how.cause == CAUSE_KILLED || (p->was_ready && how.code == EXIT_FORCED)))
 		p->house->forced = true;
 	forget_life(p);
-	verdict = p->events->on_death(p->arg, p, &how, &p->groups);
+	verdict = p->events->on_death(p->arg, p, &how, &p->groups, &who);
 	groups_release(&p->groups);
+	obituary_release(&who);
 	proc_step(p, verdict);
 }
 
@@ -177,6 +226,7 @@ void proc_bury(struct proc *p)
 			return;
 		ev_io_stop(loop, &p->died);
 		ev_timer_stop(loop, &p->timer);
+		p->died_ms = clock_mono_ms();
 		note_groups(p);
 		kill_groups(p);
 		list_append(&p->house->burying, &p->bury_link);

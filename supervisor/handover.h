@@ -1,0 +1,46 @@
+/*
+ * handover.h - the orders of one queue to let others have what a dead worker had pending.
+ *
+ * An order is made when a worker and its handlers are gone, given to a ready worker of the queue,
+ * and kept until that one says that it is done; one that does not answer within a second, or dies,
+ * loses it to another. Doing it twice changes nothing, so nothing here needs to be sure.
+ */
+#ifndef REDISQ_HANDOVER_H
+#define REDISQ_HANDOVER_H
+
+#include "obituary.h"
+#include "proc.h"
+
+struct handovers {
+	struct list orders; /* of struct order, owned */
+	uint32_t last_number;
+};
+
+void handovers_init(struct handovers *h);
+void handovers_release(struct handovers *h);
+/* Takes over `who` (left empty); `died_ms` on the monotonic clock. Nothing to do: nothing is made.
+ */
+void handovers_add(struct handovers *h, struct obituary *who, unsigned slot, int64_t died_ms);
+/*
+ * The successor in `slot` gets no credit yet: what its predecessor had pending comes before what is
+ * new, and cannot be taken before it was handed over. Never longer than HANDOVER_HOLD_MS.
+ */
+#define HANDOVER_HOLD_MS 2000
+bool handovers_hold(const struct handovers *h, unsigned slot, int64_t now_ms);
+/*
+ * Gives out what nobody has in hand; `heirs` are the queue's ready workers. True while an order
+ * waits for an answer: call again in HANDOVER_LOOK_MS.
+ */
+#define HANDOVER_ANSWER_MS 1000
+bool handovers_assign(struct handovers *h, struct proc *const *heirs, size_t n, int64_t now_ms);
+/* Its orders need another. */
+void handovers_heir_died(struct handovers *h, const struct proc *heir);
+/* What an heir says; true when there are entries that others should look for now. */
+bool handovers_handed(struct handovers *h, const struct proc *heir, const char *rest,
+		      int64_t now_ms);
+void handovers_swept(struct handovers *h, const char *rest);
+/* Task `id` runs again, in `heir`. */
+void handovers_runs_again(struct handovers *h, const struct proc *heir, const char *id,
+			  int64_t now_ms);
+
+#endif
