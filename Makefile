@@ -49,9 +49,10 @@ endif
 
 # ------------------------------------------------------------------ what is made of what
 COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number \
-	conf_read conf_row conf_snapshot conf_value conf_words cpus err keys line log obituary paths \
-	percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet rconn_plain \
-	rconn_resp rconn_retry redis_url scoreboard script sig spawn spawn_sweep suggest
+	conf_read conf_row conf_snapshot conf_value conf_words cpus env err filename keys line log \
+	obituary paths percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet \
+	rconn_plain rconn_resp rconn_retry readfile redis_url scoreboard script sig spawn spawn_sweep \
+	suggest
 SUPERVISOR := children control credit daemon fleet generation handover identity lock logfile logformat \
 	logsink main oom options outlet private_redis proc proc_death proc_fsm proc_spawn \
 	proc_words reload reloading restart roll slot status supervisor supervisor_init verbs \
@@ -68,7 +69,7 @@ obj = $(patsubst %,$(OBJ)/$(1)/%.o,$(2))
 COMMON_O := $(call obj,common,$(COMMON))
 SUPERVISOR_O := $(call obj,supervisor,$(SUPERVISOR))
 WORKER_O := $(call obj,worker,$(WORKER))
-CTL_O := $(call obj,supervisor/ctl,$(CTL)) $(OBJ)/supervisor/logformat.o
+CTL_O := $(call obj,supervisor/ctl,$(CTL))
 PROGRAMS := $(OUT)/redisq-supervisor $(OUT)/redisq-worker $(OUT)/redisqctl
 
 all: $(PROGRAMS)
@@ -161,7 +162,7 @@ run:
 SECONDS ?= 60
 FUZZ := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_SRC := $(filter-out common/gen_docs.c,$(wildcard common/conf*.c)) \
-	$(addprefix common/,buf.c cpus.c err.c keys.c paths.c percent.c redis_url.c spawn.c suggest.c) \
+	$(addprefix common/,buf.c cpus.c env.c err.c keys.c paths.c percent.c readfile.c redis_url.c spawn.c suggest.c) \
 	$(addprefix worker/,answer.c exec_exit.c fields.c group.c reply.c task.c)
 $(OUT)/fuzz/%: test/fuzz/fuzz_%.c $(FUZZ_SRC)
 	@mkdir -p $(@D)

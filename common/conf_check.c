@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "conf_read.h"
+#include "env.h"
 #include "redis_url.h"
 #include "spawn.h"
 
@@ -27,28 +28,20 @@ static void complain(struct buf *errs, const struct conf *c, const struct conf_q
 	buf_addc(errs, '\n');
 }
 
-/* The PATH that the handler is looked up on. */
-static const char *path_of(const struct strv *env)
-{
-	for (size_t i = 0; i < env->n; i++)
-		if (strncmp(env->v[i], "PATH=", 5) == 0)
-			return env->v[i] + 5;
-	return NULL;
-}
-
 static void check_program(const struct conf *c, const struct conf_queue *q, const struct strv *env,
 			  struct buf *errs)
 {
 	const char *program = q->handler.argv.v[0];
+	const char *path = env_value(env->v, "PATH"); /* that it will have */
 	struct stat st;
 	char *found;
 
 	if (!strchr(program, '/')) {
-		found = spawn_find(program, path_of(env));
+		found = spawn_find(program, path);
 		if (!found)
 			complain(errs, c, q, "handler",
 				 "%s is not on PATH (%s); give its full path", program,
-				 path_of(env) ? path_of(env) : "unset");
+				 path ? path : "unset");
 		free(found);
 		return;
 	}

@@ -9,17 +9,19 @@
 
 #include "conf_read.h"
 #include "conf_row.h"
+#include "env.h"
 #include "suggest.h"
 
 #define ENV_FILE_MAX (1 << 20)
 
-/* REDISQ_ variables that are no settings: what a handler is told, the worker to use, the tests'
- * own. */
+/* REDISQ_ variables that are no settings: what a handler is told (one may start a supervisor), the
+ * worker's program, the tests' own. */
 static const char *const no_settings[] = {
-	"REDISQ_ID",         "REDISQ_QUEUE",          "REDISQ_ATTEMPT",     "REDISQ_MAX_ATTEMPTS",
-	"REDISQ_DELIVERIES", "REDISQ_ENQUEUED_AT_MS", "REDISQ_DEADLINE_MS", "REDISQ_WORKER",
-	"REDISQ_SLOT",       "REDISQ_CHECKPOINT",     "REDISQ_FIELDS",      "REDISQ_ANSWER_FD",
-	"REDISQ_BUILD",
+	"REDISQ_ID",           "REDISQ_QUEUE",      "REDISQ_ATTEMPT",
+	"REDISQ_MAX_ATTEMPTS", "REDISQ_DELIVERIES", "REDISQ_ENQUEUED_AT_MS",
+	"REDISQ_DEADLINE_MS",  "REDISQ_WORKER",     "REDISQ_SLOT",
+	"REDISQ_CHECKPOINT",   "REDISQ_FIELDS",     "REDISQ_ANSWER_FD",
+	"REDISQ_BUILD",        "REDISQ_PATIENCE",   "REDISQ_WORKER_PROGRAM",
 };
 
 /* The variable of a row: REDISQ_QUEUE_READ_COUNT. Owned. */
@@ -32,20 +34,10 @@ static char *row_variable(const struct conf_row *row)
 	return name;
 }
 
-static const char *find(char *const *env, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (; env && *env; env++)
-		if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
-			return *env + n + 1;
-	return NULL;
-}
-
 static int take(struct conf *c, const struct conf_row *row, char *const *env, const char *name,
 		enum conf_origin origin, struct buf *errs)
 {
-	const char *value = find(env, name);
+	const char *value = env_value(env, name);
 	struct err e;
 
 	/* Empty counts as not set: an empty line in somebody's compose file is no decision. */
@@ -235,9 +227,7 @@ int conf_handler_env(const struct conf_queue *q, char *const *base, struct strv 
 	}
 	for (size_t i = 0; i < q->env.n; i++)
 		put(out, q->env.v[i]);
-	for (size_t i = 0; i < out->n; i++)
-		if (strncmp(out->v[i], "PYTHONUNBUFFERED=", 17) == 0)
-			return 0;
-	strv_add(out, "PYTHONUNBUFFERED=1");
+	if (!env_value(out->v, "PYTHONUNBUFFERED"))
+		strv_add(out, "PYTHONUNBUFFERED=1");
 	return 0;
 }

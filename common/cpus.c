@@ -1,28 +1,13 @@
 /* cpus.c - see cpus.h. */
-#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
-#include <unistd.h>
 
-#include "buf.h"
 #include "cpus.h"
+#include "readfile.h"
 
 #define CPUS_MAX 8192
-
-/* A small file of /proc or a cgroup; false when it is not there. */
-static bool slurp(const char *path, char *out, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return false;
-	n = read(fd, out, size - 1);
-	close(fd);
-	if (n < 0)
-		return false;
-	out[n] = '\0';
-	return true;
-}
+#define CGROUP_FILE_MAX 4096
 
 int cpus_of_quota(const char *text)
 {
@@ -40,20 +25,25 @@ int cpus_of_quota(const char *text)
 
 static int quota_at(const char *dir, bool v1)
 {
-	char quota[128], period[64], path[4200], both[200];
+	struct buf text = BUF_INIT;
+	char path[PATH_MAX];
+	int64_t quota;
+	int n = 0;
 
-	if (!v1) {
+	if (v1) {
+		snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", dir);
+		quota = readfile_number(path, -1);
+		snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", dir);
+		/* The form of v2. */
+		buf_addf(&text, "%" PRId64 " %" PRId64, quota, readfile_number(path, 0));
+		n = cpus_of_quota(text.data);
+	} else {
 		snprintf(path, sizeof(path), "%s/cpu.max", dir);
-		return slurp(path, quota, sizeof(quota)) ? cpus_of_quota(quota) : 0;
+		if (readfile(path, CGROUP_FILE_MAX, &text) == 0)
+			n = cpus_of_quota(text.data);
 	}
-	snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", dir);
-	if (!slurp(path, quota, sizeof(quota)))
-		return 0;
-	snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", dir);
-	if (!slurp(path, period, sizeof(period)))
-		return 0;
-	snprintf(both, sizeof(both), "%.*s %s", (int)strcspn(quota, "\n"), quota, period);
-	return cpus_of_quota(both);
+	buf_release(&text);
+	return n;
 }
 
 /* The lowest quota from ROOT/SUB up to ROOT; 0 = none. */
@@ -128,17 +118,19 @@ static bool own_cgroup(char *all, const char *controller, char **path)
 
 static int cgroup_quota(void)
 {
-	char all[4096], copy[4096];
-	char *path;
+	struct buf all = BUF_INIT;
+	char *copy, *path;
 	int q = 0;
 
-	if (!slurp("/proc/self/cgroup", all, sizeof(all)))
-		return 0;
-	memcpy(copy, all, sizeof(copy));
-	if (own_cgroup(copy, "", &path))
-		q = lowest_quota("/sys/fs/cgroup", path, false);
-	if (q == 0 && own_cgroup(all, "cpu", &path))
-		q = lowest_quota("/sys/fs/cgroup/cpu", path, true);
+	if (readfile("/proc/self/cgroup", CGROUP_FILE_MAX, &all) == 0) {
+		copy = xstrdup(all.data);
+		if (own_cgroup(copy, "", &path))
+			q = lowest_quota("/sys/fs/cgroup", path, false);
+		if (q == 0 && own_cgroup(all.data, "cpu", &path))
+			q = lowest_quota("/sys/fs/cgroup/cpu", path, true);
+		free(copy);
+	}
+	buf_release(&all);
 	return q;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "env.h"
 #include "paths.h"
 
 struct paths_who paths_self(void)
@@ -15,12 +16,9 @@ struct paths_who paths_self(void)
 /* The value of an environment variable; one that is empty counts as not set. */
 static const char *env_get(const struct paths_who *who, const char *name)
 {
-	size_t n = strlen(name);
+	const char *v = env_value(who->env, name);
 
-	for (char *const *p = who->env; p && *p; p++)
-		if (strncmp(*p, name, n) == 0 && (*p)[n] == '=')
-			return (*p)[n + 1] ? *p + n + 1 : NULL;
-	return NULL;
+	return v && *v ? v : NULL;
 }
 
 /* An XDG directory must be absolute; others are to be ignored, says its specification. */

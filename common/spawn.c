@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "env.h"
 #include "spawn.h"
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
@@ -113,14 +114,6 @@ char *spawn_find(const char *name, const char *path)
 		p += len + 1;
 	}
 	errno = why;
-	return NULL;
-}
-
-static const char *path_of(char *const *envp)
-{
-	for (; envp && *envp; envp++)
-		if (strncmp(*envp, "PATH=", 5) == 0)
-			return *envp + 5;
 	return NULL;
 }
 
@@ -349,7 +342,7 @@ int spawn_run(const struct spawn *s, struct child *child, enum spawn_step *step)
 	INVARIANT(s->n_fds >= 3 && s->argv && s->argv[0]);
 	child->pid = -1;
 	child->pidfd = -1;
-	p.path = spawn_find(s->argv[0], path_of(s->envp));
+	p.path = spawn_find(s->argv[0], env_value(s->envp, "PATH"));
 	if (!p.path) {
 		f.error = errno;
 		goto out;

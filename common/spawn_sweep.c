@@ -19,7 +19,10 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "readfile.h"
 #include "spawn.h"
+
+#define STAT_MAX 4096
 
 /* How long one sweep may wait for killed strays in all. SIGKILL needs far below 1 ms, but for a
  * process in an uninterruptible sleep. */
@@ -68,22 +71,19 @@ static bool list_by_file(struct pids *out)
 
 static pid_t parent_of(const char *pid)
 {
-	char path[64], text[512];
+	struct buf text = BUF_INIT;
+	char path[64];
 	const char *p;
-	ssize_t n;
-	int fd;
+	pid_t parent = -1;
 
 	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return -1;
-	text[n] = '\0';
-	p = strrchr(text, ')'); /* the name before it may hold anything */
-	return p && strlen(p) > 4 ? (pid_t)strtol(p + 4, NULL, 10) : -1;
+	if (readfile(path, STAT_MAX, &text) == 0) {
+		p = strrchr(text.data, ')'); /* the name before it may hold anything */
+		if (p && strlen(p) > 4)
+			parent = (pid_t)strtol(p + 4, NULL, 10);
+	}
+	buf_release(&text);
+	return parent;
 }
 
 static void list_by_scan(struct pids *out)

@@ -1,32 +1,14 @@
 /* children.c - see children.h. */
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "buf.h"
 #include "children.h"
 #include "log.h"
+#include "readfile.h"
 #include "spawn.h"
 
-/* Reads a whole small /proc file; false when it cannot be read. */
-static bool read_proc(const char *path, struct buf *out)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = -1;
-
-	if (fd < 0)
-		return false;
-	do {
-		char *room = buf_reserve(out, 4096);
-
-		n = read(fd, room, 4096);
-		if (n > 0)
-			buf_commit(out, (size_t)n);
-	} while (n > 0 && out->len < 1024 * 1024);
-	close(fd);
-	return n >= 0;
-}
+#define PROC_FILE_MAX (1024 * 1024)
 
 /* A shell that exec'd us may have left its own jobs behind. */
 static void note_earlier(struct children *c)
@@ -35,7 +17,7 @@ static void note_earlier(struct children *c)
 	char *path = xasprintf("/proc/self/task/%d/children", (int)getpid());
 	char *p, *end;
 
-	if (read_proc(path, &text)) {
+	if (readfile(path, PROC_FILE_MAX, &text) == 0) {
 		for (p = text.data;; p = end) {
 			long pid = strtol(p, &end, 10);
 
@@ -95,7 +77,7 @@ static bool has_handlers_mark(pid_t pid)
 	char *path = xasprintf("/proc/%d/environ", (int)pid);
 	bool found = false;
 
-	if (read_proc(path, &env)) {
+	if (readfile(path, PROC_FILE_MAX, &env) == 0) {
 		for (size_t at = 0; at < env.len && !found; at += strlen(env.data + at) + 1)
 			found = strncmp(env.data + at, mark, sizeof(mark) - 1) == 0;
 	}

@@ -6,23 +6,9 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "filename.h"
 #include "lock.h"
-
-static long read_pid(const char *path)
-{
-	char text[32];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	return strtol(text, NULL, 10);
-}
+#include "readfile.h"
 
 /* Written beside and renamed: a reader never sees half a number. */
 static int write_pid(const char *path)
@@ -57,10 +43,11 @@ int instance_lock_take(struct instance_lock *l, const char *pid_file, struct err
 		goto out;
 	}
 	if (flock(l->fd, LOCK_EX | LOCK_NB) < 0) {
-		long pid = read_pid(pid_file);
+		int why = errno;
+		long pid = (long)readfile_number(pid_file, 0);
 
-		if (errno != EWOULDBLOCK)
-			err_set(e, EXIT_CONFIG, "%s cannot be locked: %s", path, strerror(errno));
+		if (why != EWOULDBLOCK)
+			err_set(e, EXIT_CONFIG, "%s cannot be locked: %s", path, strerror(why));
 		else if (pid > 0)
 			err_set(e, EXIT_ALREADY_RUNNING,
 				"already running as pid %ld (%s); stop it by redisqctl kill, or "
@@ -99,27 +86,18 @@ void instance_lock_release(struct instance_lock *l)
 	l->pid_file = NULL;
 }
 
-static bool is_plain(unsigned char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '.' || c == '_' || c == '-';
-}
-
 int slot_lock_open(const char *run_dir, const char *queue, unsigned slot)
 {
 	struct buf path = BUF_INIT;
-	int fd;
+	int fd, saved;
 
 	buf_addf(&path, "%s/slot-", run_dir);
-	for (const char *c = queue; *c; c++) {
-		if (is_plain((unsigned char)*c))
-			buf_addc(&path, *c);
-		else
-			buf_addf(&path, "%%%02X", (unsigned char)*c);
-	}
+	filename_stem(&path, queue);
 	buf_addf(&path, "-%u.lock", slot);
 	fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	saved = errno;
 	buf_release(&path);
+	errno = saved;
 	return fd;
 }
 

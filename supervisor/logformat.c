@@ -157,24 +157,3 @@ bool logformat_parse_frame(struct slice frame, char *stream, struct slice *id, s
 	*text = slice_of(blank + 1, frame.len - id_len - 3);
 	return true;
 }
-
-void logformat_stem(struct buf *out, const char *name)
-{
-	size_t begin = out->len;
-	uint64_t sum = 14695981039346656037u; /* FNV-1a */
-
-	for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
-		bool is_plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
-				(*p >= '0' && *p <= '9') || strchr("._-", *p) != NULL;
-
-		sum = (sum ^ *p) * 1099511628211u;
-		if (is_plain)
-			buf_addc(out, (char)*p);
-		else
-			buf_addf(out, "%%%02X", *p);
-	}
-	if (out->len - begin > LOGFORMAT_STEM_MAX) {
-		buf_truncate(out, begin + LOGFORMAT_STEM_MAX - 17);
-		buf_addf(out, "~%016llx", (unsigned long long)sum);
-	}
-}

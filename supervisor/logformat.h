@@ -34,8 +34,4 @@ void logformat_own_json(struct buf *out, int64_t wall_ms, const char *level, str
  */
 bool logformat_parse_frame(struct slice frame, char *stream, struct slice *id, struct slice *text);
 
-/* `name` with every byte outside [A-Za-z0-9._-] as %XX; long names end in '~' and a checksum. */
-#define LOGFORMAT_STEM_MAX 200
-void logformat_stem(struct buf *out, const char *name);
-
 #endif

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "filename.h"
 #include "line.h"
 #include "list.h"
 #include "log.h"
@@ -332,7 +333,7 @@ static struct slotlog *slotlog_new(struct logsink *s, const char *queue, unsigne
 	list_append(&s->slots, &l->all);
 	if (s->conf.files) {
 		buf_addf(&path, "%s/", s->dir);
-		logformat_stem(&path, queue);
+		filename_stem(&path, queue);
 		buf_addf(&path, "-%u.log", slot);
 		l->file = logfile_new(path.data, s->conf.max_size, s->conf.keep, notice_in_slot, l);
 		flush_file(s, l->file);

@@ -2,32 +2,27 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "oom.h"
+#include "readfile.h"
+
+#define CGROUP_FILE_MAX 4096
 
 /* "0::/system.slice/redisq.service" -> the path of that group's memory.events; NULL = none. */
 static char *events_path(void)
 {
-	char text[4096];
-	int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
-	char *line, *end;
-	ssize_t n;
+	struct buf text = BUF_INIT;
+	char *line, *path = NULL;
 
-	if (fd < 0)
+	if (readfile("/proc/self/cgroup", CGROUP_FILE_MAX, &text) < 0)
 		return NULL;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return NULL;
-	text[n] = '\0';
-	line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
-	if (!line)
-		return NULL;
-	line = strstr(line, "0::") + 3;
-	end = strchr(line, '\n');
-	if (end)
-		*end = '\0';
-	return xasprintf("/sys/fs/cgroup%s/memory.events", line);
+	line = strncmp(text.data, "0::", 3) == 0 ? text.data : strstr(text.data, "\n0::");
+	if (line) {
+		line = strstr(line, "0::") + 3;
+		path = xasprintf("/sys/fs/cgroup%.*s/memory.events", (int)strcspn(line, "\n"),
+				 line);
+	}
+	buf_release(&text);
+	return path;
 }
 
 static int64_t read_count(const struct oom_watch *w)

@@ -10,6 +10,7 @@
 
 #include "backoff.h"
 #include "clock.h"
+#include "env.h"
 #include "log.h"
 #include "paths.h"
 #include "private_redis.h"
@@ -74,17 +75,19 @@ char *private_redis_url(const char *state_dir, const char *run_dir, struct err *
 	return buf_detach(&url);
 }
 
-static const char *env_path(char *const *env)
+/* Debian has the server in sbin at times, which is not on every PATH. */
+#define SERVER_PATH "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+static char *find_server(char *const *env)
 {
-	for (; *env; env++)
-		if (strncmp(*env, "PATH=", 5) == 0)
-			return *env + 5;
-	return "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+	const char *path = env_value(env, "PATH");
+
+	return spawn_find("redis-server", path ? path : SERVER_PATH);
 }
 
 static int run(struct private_redis *r, struct err *e)
 {
-	char *program = spawn_find("redis-server", env_path(r->house->env));
+	char *program = find_server(r->house->env);
 	const char *argv[] = {program,      "--port",
 			      "0",          "--unixsocket",
 			      r->socket,    "--unixsocketperm",

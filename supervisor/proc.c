@@ -1,12 +1,14 @@
 /* proc.c - see proc.h: life cycle, timers and what is said to the worker. */
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "log.h"
 #include "proc.h"
+#include "readfile.h"
+
+#define STATM_MAX 128
 
 static void on_died(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents ATTR_UNUSED)
 {
@@ -284,25 +286,18 @@ void proc_check_heartbeat(struct proc *p, int64_t now_ms)
 
 int64_t proc_measure_rss(struct proc *p)
 {
-	char path[64], text[128];
-	char *at = text;
-	ssize_t n;
-	int fd;
+	struct buf text = BUF_INIT;
+	char path[64], *at;
 
 	p->rss_bytes = 0;
 	if (!proc_has_process(p))
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/statm", (int)p->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	strtoll(at, &at, 10); /* size */
-	p->rss_bytes = strtoll(at, NULL, 10) * sysconf(_SC_PAGESIZE);
+	if (readfile(path, STATM_MAX, &text) == 0) {
+		strtoll(text.data, &at, 10); /* size */
+		p->rss_bytes = strtoll(at, NULL, 10) * sysconf(_SC_PAGESIZE);
+	}
+	buf_release(&text);
 	return p->rss_bytes;
 }
 

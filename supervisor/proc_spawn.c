@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "env.h"
 #include "proc.h"
 
 static bool is_program(const char *path)
@@ -28,22 +29,12 @@ static void own_dir(char out[PATH_MAX])
 		*slash = '\0';
 }
 
-static const char *env_value(char *const *env, const char *name)
-{
-	size_t len = strlen(name);
-
-	for (; *env; env++)
-		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
-			return *env + len + 1;
-	return NULL;
-}
-
 /*
  * Looked up at each start, because a deploy may have replaced or moved it. Owned; NULL = nowhere.
  */
 static char *worker_program(const struct house *h)
 {
-	const char *named = env_value(h->env, "REDISQ_WORKER");
+	const char *named = env_value(h->env, "REDISQ_WORKER_PROGRAM");
 	char dir[PATH_MAX];
 	char *path;
 
@@ -127,7 +118,7 @@ int proc_spawn(struct proc *p, struct err *e)
 		err_set(e, 1,
 			"redisq-worker was found neither beside redisq-supervisor, nor in "
 			"../lib/redisq/, nor on PATH; install it, or name it in "
-			"REDISQ_WORKER");
+			"REDISQ_WORKER_PROGRAM");
 		goto out;
 	}
 	if (make_pairs(pairs) < 0) {

@@ -11,6 +11,7 @@
 #include "identity.h"
 #include "log.h"
 #include "paths.h"
+#include "readfile.h"
 #include "supervisor.h"
 
 #define OOM_ADJ_WORKERS 100 /* above ours: the kernel takes a worker before the supervisor */
@@ -97,20 +98,6 @@ static int take_identity(struct supervisor *sv, const struct conf_supervisor *su
 	return 0;
 }
 
-static int own_oom_adj(void)
-{
-	char text[32];
-	int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return (int)strtol(text, NULL, 10);
-}
-
 static bool has_terminal(void)
 {
 	int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -132,7 +119,8 @@ static int init_house(struct supervisor *sv, char *const *env, struct err *e)
 	list_init(&h->burying);
 	rng_seed(&h->rng, (uint64_t)getpid() ^ ((uint64_t)clock_boot_ms() << 20));
 	oom_watch_init(&h->oom);
-	h->worker_oom_adj = (int)min_i64(own_oom_adj() + OOM_ADJ_WORKERS, 1000);
+	h->worker_oom_adj = (int)min_i64(
+		readfile_number("/proc/self/oom_score_adj", 0) + OOM_ADJ_WORKERS, 1000);
 	if (children_init(&h->children) < 0)
 		return err_set(e, 1, "cannot become a subreaper: %s", strerror(errno));
 	return 0;

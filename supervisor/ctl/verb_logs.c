@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <time.h>
 
-#include "../logformat.h"
 #include "clock.h"
 #include "ctl.h"
+#include "filename.h"
 #include "list.h"
 #include "logtail.h"
 #include "out.h"
@@ -76,14 +76,14 @@ static bool is_meant(const char *target, const char *name, size_t stem_len, cons
 
 	if (slice_eq_str(slice_of(slot, slot_len), target))
 		return true;
-	logformat_stem(&stem, target);
+	filename_stem(&stem, target);
 	meant = stem.len == stem_len && memcmp(stem.data, name, stem_len) == 0;
 	buf_release(&stem);
 	if (meant || !slash)
 		return meant;
 	same_slot = slice_eq_str(slice_of(slot, slot_len), slash + 1);
 	queue = xmemdup0(target, (size_t)(slash - target));
-	logformat_stem(&stem, queue);
+	filename_stem(&stem, queue);
 	free(queue);
 	meant = same_slot && stem.len == stem_len && memcmp(stem.data, name, stem_len) == 0;
 	buf_release(&stem);

@@ -17,7 +17,7 @@ class FakeSupervisor(Supervisor):
         self.knobs_path = os.path.join(str(tmp_path), "knobs")
         self.journal_path = os.path.join(str(tmp_path), "worker-journal")
         self.set_knobs(**(knobs or {}))
-        env = {"REDISQ_WORKER": os.path.join(build, "fake-worker"),
+        env = {"REDISQ_WORKER_PROGRAM": os.path.join(build, "fake-worker"),
                "FAKE_WORKER_KNOBS": self.knobs_path,
                "FAKE_WORKER_JOURNAL": self.journal_path}
         env.update(how.pop("env", {}))

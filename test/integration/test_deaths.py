@@ -84,7 +84,7 @@ def test_a_busy_worker_is_not_stuck(sup, server, journal):
 
 
 def crashing(sup, journal, **keys):
-    return sup(queues={"q": {"handler": journal.handler()}}, env={"REDISQ_WORKER": "/bin/false"},
+    return sup(queues={"q": {"handler": journal.handler()}}, env={"REDISQ_WORKER_PROGRAM": "/bin/false"},
                supervisor=dict({"workers": 2, "restart_delay": "50ms", "restart_delay_max": "1s",
                                 "crash_limit": 3, "crash_window": "60s"}, **keys))
 
@@ -117,7 +117,7 @@ def test_on_crash_loop_exit(sup, server, journal):
 
 def test_missing_worker_binary_is_a_crash_of_cause_spawn(sup, server, journal):
     s = sup(queues={"q": {"handler": journal.handler()}},
-            env={"REDISQ_WORKER": "/nonexistent/redisq-worker"}, supervisor={"workers": 1})
+            env={"REDISQ_WORKER_PROGRAM": "/nonexistent/redisq-worker"}, supervisor={"workers": 1})
     row = wait_until(lambda: [w for w in s.workers() if w["last_exit"]])[0]
     assert row["last_exit"]["cause"] == "spawn"
 

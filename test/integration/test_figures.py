@@ -76,7 +76,7 @@ def test_throughput_of_a_task_that_does_nothing(sup, server, journal):
 
 
 def test_crash_loop_costs_no_cpu(sup, server, journal):
-    s = sup(queues={"q": {"handler": journal.handler()}}, env={"REDISQ_WORKER": "/bin/false"},
+    s = sup(queues={"q": {"handler": journal.handler()}}, env={"REDISQ_WORKER_PROGRAM": "/bin/false"},
             supervisor={"workers": 4, "restart_delay_max": "1s", "crash_limit": 3})
     wait_until(lambda: s.workers() and all(w["restarts"] >= 5 for w in s.workers()), 30)
     before = procs.cpu_ticks(s.pid)

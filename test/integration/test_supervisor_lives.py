@@ -80,7 +80,7 @@ def test_stale_pid_file_does_not_matter(fake, content):
 
 
 def test_missing_worker_program_backs_off(fake):
-    s = fake(env={"REDISQ_WORKER": "/nowhere/redisq-worker"}, supervisor={"workers": 1})
+    s = fake(env={"REDISQ_WORKER_PROGRAM": "/nowhere/redisq-worker"}, supervisor={"workers": 1})
     row = s.wait_state("backoff")[0]
     assert row["last_exit"]["cause"] == "spawn" and row["pid"] is None
     assert "/nowhere/redisq-worker" in s.out()

@@ -151,7 +151,7 @@ def test_restart_of_one_slot(fake):
 def test_deploy_replaces_the_worker_program(fake, build, tmp_path):
     path = tmp_path / "worker"
     path.symlink_to(os.path.join(build, "fake-worker"))
-    s = fake(env={"REDISQ_WORKER": str(path)}, supervisor={"workers": 1})
+    s = fake(env={"REDISQ_WORKER_PROGRAM": str(path)}, supervisor={"workers": 1})
     s.wait_ready()
     pids = s.pids()
     path.unlink()

@@ -260,8 +260,9 @@ static void test_env(void **state)
 		    i[] = "REDIS_URL=redis://cache", j[] = "REDISQ_QUEUE_TIMEUOT=1s",
 		    k[] = "REDISQ_SUPERVISOR_NAME=", l[] = "REDISQ_ID=1-0",
 		    m[] = "REDISQ_SUPERVISOR_LOG_KEEP=x", n[] = "REDISQ_QUEUE_MAX_ATTEMPTS=0",
-		    o[] = "REDISQUEUE=x", p[] = "REDISQ_WORKER=/x";
-	char *env[] = {a, b, d, f, g, h, i, j, k, l, m, n, o, p, NULL};
+		    o[] = "REDISQUEUE=x", p[] = "REDISQ_WORKER=worker_7",
+		    q[] = "REDISQ_WORKER_PROGRAM=/x";
+	char *env[] = {a, b, d, f, g, h, i, j, k, l, m, n, o, p, q, NULL};
 	struct conf *c = conf_new();
 	struct buf errs = BUF_INIT;
 	const char *const *w;

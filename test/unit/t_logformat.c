@@ -143,41 +143,6 @@ static void test_frame(void **state)
 	}
 }
 
-static void test_stem(void **state)
-{
-	static const char *const cases[][2] = {
-		{"demo", "demo"},
-		{"a.b_c-D9", "a.b_c-D9"},
-		{"a/b", "a%2Fb"},
-		{"{t}:q", "%7Bt%7D%3Aq"},
-		{"gr\xc3\xbc", "gr%C3%BC"},
-		{"100%", "100%25"},
-		{"../../etc", "..%2F..%2Fetc"},
-	};
-	char name[300];
-	struct buf one = BUF_INIT;
-	struct buf two = BUF_INIT;
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		buf_clear(&one);
-		logformat_stem(&one, cases[i][0]);
-		assert_string_equal(one.data, cases[i][1]);
-	}
-	/* Longer than a file's name may be: cut, and still different names for different queues. */
-	memset(name, 'x', sizeof(name));
-	name[299] = '\0';
-	buf_clear(&one);
-	logformat_stem(&one, name);
-	name[298] = 'y';
-	logformat_stem(&two, name);
-	assert_int_equal(one.len, LOGFORMAT_STEM_MAX);
-	assert_int_equal(two.len, LOGFORMAT_STEM_MAX);
-	assert_string_not_equal(one.data, two.data);
-	buf_release(&one);
-	buf_release(&two);
-}
-
 static void test_own(void **state)
 {
 	struct buf out = BUF_INIT;
@@ -196,7 +161,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),  cmocka_unit_test(test_json),
 		cmocka_unit_test(test_frame), cmocka_unit_test(test_json_of_the_worker_has_no_id),
-		cmocka_unit_test(test_stem),  cmocka_unit_test(test_own),
+		cmocka_unit_test(test_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
