@@ -234,28 +234,32 @@ static void greeting_overdue(struct rconn *c)
 			  (double)c->conf->connect_timeout / 1000.0);
 }
 
+/* As long as something comes Redis is not silent: a large reply over a slow path takes its time. */
+static int64_t patience_ends(const struct rconn *c, const struct rconn_pending *p)
+{
+	return max_i64(p->due_ms, c->last_rx_ms + c->conf->command_timeout);
+}
+
 /* The deadline the timer was armed for; the command may have been answered long ago. */
 static void command_overdue(struct rconn *c)
 {
 	const struct rconn_pending *p = fifo_head(&c->pending);
 	unsigned epoch = c->epoch;
-	int64_t before = c->bytes_in;
 
 	if (p && p->due_ms <= clock_mono_ms()) {
-		/* After a stall of our own the reply may lie in the socket; and as long as
-		 * something comes Redis is not silent. */
+		/* After a stall of our own the reply may lie in the socket. */
 		link_read(c);
 		if (c->epoch != epoch || c->failing)
 			return;
 		p = fifo_head(&c->pending);
-		if (p && p->due_ms <= clock_mono_ms() && c->bytes_in == before) {
+		if (p && patience_ends(c, p) <= clock_mono_ms()) {
 			link_fail(c, TROUBLE_LINK, "no answer to %s for %.1f s", p->verb,
 				  seconds_since(p->sent_ms));
 			return;
 		}
 	}
 	if (p)
-		link_arm(c, p->due_ms);
+		link_arm(c, patience_ends(c, p));
 	else
 		ev_timer_stop(c->loop, &c->timer);
 }

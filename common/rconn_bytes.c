@@ -6,6 +6,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "clock.h"
 #include "log.h"
 #include "rconn_link.h"
 
@@ -134,7 +135,7 @@ void link_read(struct rconn *c)
 			return;
 		}
 		c->reply_bytes += n;
-		c->bytes_in += n;
+		c->last_rx_ms = clock_mono_ms();
 		if (redisReaderFeed(c->reader, bytes, (size_t)n) != REDIS_OK) {
 			link_fail(c, TROUBLE_LINK, "cannot hold the reply: %.100s",
 				  c->reader->errstr);

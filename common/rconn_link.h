@@ -65,8 +65,8 @@ struct rconn {
 	size_t out_at;   /* written already */
 	int write_error; /* an errno: nothing goes out any more, replies may still come in */
 	struct redisReader *reader; /* owned, NULL = none */
-	int64_t bytes_in;
-	int64_t reply_bytes; /* of the reply not yet complete */
+	int64_t last_rx_ms;         /* monotonic: when bytes last came */
+	int64_t reply_bytes;        /* of the reply not yet complete */
 	struct rconn_fifo pending;
 
 	ev_timer timer;

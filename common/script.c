@@ -120,3 +120,19 @@ int script_send(struct rconn *c, enum script_id id, int n_keys, int argc,
 	free(call);
 	return -1;
 }
+
+static void on_loaded(void *arg ATTR_UNUSED, const redisReply *reply ATTR_UNUSED)
+{
+	/* Refused or lost: then the script is sent when it is first needed. */
+}
+
+void script_load_all(struct rconn *c)
+{
+	for (int i = 0; i < N_SCRIPTS; i++) {
+		const struct rconn_arg argv[] = {
+			{"SCRIPT", 6}, {"LOAD", 4}, {scripts[i].text, scripts[i].text_len}};
+
+		if (rconn_send(c, ARRAY_LEN(argv), argv, 0, on_loaded, NULL) < 0)
+			return;
+	}
+}

@@ -22,6 +22,10 @@ const char *script_sha1(enum script_id id);
 /* What is sent to Redis. Static. */
 const char *script_text(enum script_id id);
 
+/* Tells Redis all scripts, so that none has to be sent twice later; errors are of no consequence.
+ */
+void script_load_all(struct rconn *c);
+
 /*
  * As rconn_send(): the first `n_keys` of `argc` arguments are the script's KEYS. The arguments are
  * copied (one allocation, freed after the reply), because a NOSCRIPT answer has them sent again.

@@ -44,6 +44,19 @@ void args_int(struct args *a, int64_t n)
 	buf_addc(&a->numbers, '\0');
 }
 
+int args_reserve(struct args *a)
+{
+	add(a, NULL, 0);
+	return a->n - 1;
+}
+
+void args_set_int(struct args *a, int place, int64_t n)
+{
+	a->v[place].len = a->numbers.len;
+	buf_addf(&a->numbers, "%" PRId64, n);
+	buf_addc(&a->numbers, '\0');
+}
+
 const struct rconn_arg *args_done(struct args *a)
 {
 	for (int i = 0; i < a->n; i++) {

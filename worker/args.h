@@ -21,6 +21,9 @@ void args_release(struct args *a);
 void args_str(struct args *a, const char *text);
 void args_slice(struct args *a, struct slice s);
 void args_int(struct args *a, int64_t n);
+/* A number that is not known yet; its place, for args_set_int(). */
+int args_reserve(struct args *a);
+void args_set_int(struct args *a, int place, int64_t n);
 /* After the last argument: the array to send. */
 const struct rconn_arg *args_done(struct args *a);
 

@@ -6,23 +6,74 @@ void breaker_init(struct breaker *b, int64_t delay_ms)
 	*b = (struct breaker){.state = BREAKER_CLOSED, .delay_ms = delay_ms};
 }
 
-bool breaker_broken(struct breaker *b, int64_t now_ms)
+static int find(const struct breaker *b, const char *id)
+{
+	for (int i = 0; i < BREAKER_BLAMED; i++)
+		if (b->blamed[i].id[0] && strcmp(b->blamed[i].id, id) == 0)
+			return i;
+	return -1;
+}
+
+static void blame(struct breaker *b, const char *id)
+{
+	int i = find(b, id);
+
+	if (i < 0)
+		i = (int)(b->n_blamed++ % BREAKER_BLAMED);
+	snprintf(b->blamed[i].id, sizeof(b->blamed[i].id), "%s", id);
+	b->blamed[i].others_worked = false;
+}
+
+static bool open_it(struct breaker *b, int64_t now_ms)
 {
 	bool opened = b->state == BREAKER_CLOSED;
+	int64_t delay = b->delay_ms;
 
+	if (b->has_worked && delay > BREAKER_SOON_MS)
+		delay = BREAKER_SOON_MS;
+	b->has_worked = false;
 	b->state = BREAKER_OPEN;
-	b->probe_at_ms = now_ms + b->delay_ms;
+	b->probe_at_ms = now_ms + delay;
 	return opened;
 }
 
-bool breaker_worked(struct breaker *b)
+bool breaker_missing(struct breaker *b, int64_t now_ms)
 {
-	/* A task that was running when the breaker opened proves nothing: only the probe closes it.
-	 */
-	if (b->state != BREAKER_HALF_OPEN)
+	b->has_worked = false;
+	return open_it(b, now_ms);
+}
+
+bool breaker_broken(struct breaker *b, const char *id, bool is_old, int64_t now_ms)
+{
+	blame(b, id);
+	if (b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && is_old))
+		return false;
+	return open_it(b, now_ms);
+}
+
+bool breaker_worked(struct breaker *b, bool is_old)
+{
+	if (b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && is_old))
+		return false;
+	for (int i = 0; i < BREAKER_BLAMED; i++)
+		b->blamed[i].others_worked = true;
+	b->has_worked = true;
+	if (b->state == BREAKER_CLOSED)
 		return false;
 	b->state = BREAKER_CLOSED;
 	return true;
+}
+
+bool breaker_blames(const struct breaker *b, const char *id)
+{
+	return find(b, id) >= 0;
+}
+
+bool breaker_is_to_blame(const struct breaker *b, const char *id)
+{
+	int i = find(b, id);
+
+	return i >= 0 && b->blamed[i].others_worked;
 }
 
 bool breaker_tick(struct breaker *b, int64_t now_ms)
@@ -33,7 +84,7 @@ bool breaker_tick(struct breaker *b, int64_t now_ms)
 	return true;
 }
 
-int breaker_limit(const struct breaker *b, int credit)
+int breaker_limit(const struct breaker *b, int credit, int n_old)
 {
 	switch (b->state) {
 	case BREAKER_CLOSED:
@@ -41,7 +92,7 @@ int breaker_limit(const struct breaker *b, int credit)
 	case BREAKER_OPEN:
 		return 0;
 	case BREAKER_HALF_OPEN:
-		return credit < 1 ? credit : 1;
+		return credit < n_old + 1 ? credit : n_old + 1;
 	}
 	return credit;
 }

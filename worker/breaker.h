@@ -2,28 +2,52 @@
  * breaker.h - stops fetching when the handler itself is broken, so that it cannot burn through the
  * queue. closed -> (a broken handler) -> open -> (delay) -> half open: one task is tried -> closed,
  * or open again. Pure: told the time, answers what may be fetched.
+ *
+ * Whether it is the handler or one odd task cannot be told from a single exit code. So a handler
+ * that has worked before is tried again soon; the tasks it broke on are remembered and are not the
+ * ones it is tried with; and one that breaks it again, while it works for others, is to blame
+ * itself. Otherwise a single task could keep every worker's breaker open.
  */
 #ifndef REDISQ_BREAKER_H
 #define REDISQ_BREAKER_H
 
 #include "base.h"
+#include "scoreboard.h"
 
 enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
+
+#define BREAKER_BLAMED 16
+#define BREAKER_SOON_MS 1000
 
 struct breaker {
 	enum breaker_state state;
 	int64_t delay_ms;
 	int64_t probe_at_ms; /* when open: monotonic time of the next try */
+	bool has_worked;     /* since it was last tried in vain */
+	struct {
+		char id[BOARD_ID_MAX];
+		bool others_worked; /* since then */
+	} blamed[BREAKER_BLAMED];   /* a ring */
+	unsigned n_blamed;
 };
 
 void breaker_init(struct breaker *b, int64_t delay_ms);
-/* The handler proved broken; true when that opened it (the first to say so logs it). */
-bool breaker_broken(struct breaker *b, int64_t now_ms);
+/*
+ * The handler proved broken on this task; true when that opened it (the first to say so logs it).
+ * `is_old`: the task was there before the present try began, and decides nothing about it.
+ */
+bool breaker_broken(struct breaker *b, const char *id, bool is_old, int64_t now_ms);
+/* Not even a try was needed to see that it cannot work. */
+bool breaker_missing(struct breaker *b, int64_t now_ms);
 /* The handler worked, whatever the task's fate; true when that closed it. */
-bool breaker_worked(struct breaker *b);
+bool breaker_worked(struct breaker *b, bool is_old);
+/* It broke on this task before. */
+bool breaker_blames(const struct breaker *b, const char *id);
+/* ... and has worked for others since: it is the task. */
+bool breaker_is_to_blame(const struct breaker *b, const char *id);
 /* Tells an open breaker the time; true when it became half open. */
 bool breaker_tick(struct breaker *b, int64_t now_ms);
-/* How many tasks may be held and asked for in all: none, one, or `credit`. */
-int breaker_limit(const struct breaker *b, int credit);
+/* How many tasks may be held and asked for in all; `n_old` are there from before the try. */
+int breaker_limit(const struct breaker *b, int credit, int n_old);
 
 #endif

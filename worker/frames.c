@@ -12,7 +12,8 @@ struct frames {
 	struct ev_loop *loop; /* borrowed */
 	ev_io io;             /* active while bytes wait */
 	ev_prepare flush;     /* active while bytes were added in this turn */
-	int fd;               /* borrowed */
+	int fd;               /* borrowed, or `own` */
+	int own;              /* owned; -1 = none */
 	bool framed;
 	int slot;
 	size_t line_max;
@@ -31,19 +32,43 @@ static void on_writable(struct ev_loop *loop, ev_io *io, int revents);
 static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents);
 static void on_stall(struct ev_loop *loop, ev_timer *t, int revents);
 
+/*
+ * A terminal or pipe that others write to as well must not be made non-blocking under them: we open
+ * it a second time. -1 where that cannot be done (a socket): then writes wait for poll().
+ */
+static int open_again(int fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+static bool would_block(const struct frames *f)
+{
+	struct pollfd p = {.fd = f->fd, .events = POLLOUT};
+
+	return !f->framed && f->own < 0 && poll(&p, 1, 0) == 0;
+}
+
 struct frames *frames_new(struct ev_loop *loop, int fd, bool framed, int slot, size_t line_max)
 {
 	struct frames *f = xcalloc(1, sizeof(*f));
 
 	f->loop = loop;
 	f->fd = fd;
+	f->own = -1;
 	f->framed = framed;
 	f->slot = slot;
 	f->line_max = line_max;
 	buf_init(&f->out);
 	if (framed)
 		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-	ev_io_init(&f->io, on_writable, fd, EV_WRITE);
+	else
+		f->own = open_again(fd);
+	if (f->own >= 0)
+		f->fd = f->own;
+	ev_io_init(&f->io, on_writable, f->fd, EV_WRITE);
 	ev_prepare_init(&f->flush, on_prepare);
 	ev_init(&f->stall, on_stall);
 	f->stall.repeat = FRAMES_STALL_S;
@@ -97,6 +122,8 @@ static bool write_some(struct frames *f)
 
 	if (f->out.len == 0)
 		return true;
+	if (would_block(f))
+		return false;
 	n = write(f->fd, f->out.data, f->out.len);
 	if (n > 0) {
 		buf_consume(&f->out, (size_t)n);
@@ -210,6 +237,8 @@ void frames_free(struct frames *f, int ms)
 			break;
 		write_some(f);
 	}
+	if (f->own >= 0)
+		close(f->own);
 	buf_release(&f->out);
 	free(f);
 }

@@ -11,11 +11,6 @@
 struct handler;
 struct worker;
 
-enum cancel_why {
-	CANCEL_STOP, /* drain limit or fast stop: the task is given back */
-	CANCEL_LOST, /* another has the task */
-};
-
 struct handler_ops {
 	const char *name;
 	struct handler *(*open)(struct worker *w);
@@ -25,7 +20,7 @@ struct handler_ops {
 	 */
 	void (*start)(struct handler *h, struct task *t);
 	/* Stops it politely, and for good after `grace_ms`. worker_finished() follows. */
-	void (*cancel)(struct handler *h, struct task *t, enum cancel_why why, int64_t grace_ms);
+	void (*cancel)(struct handler *h, struct task *t, int64_t grace_ms);
 	/* No task is running. */
 	void (*free)(struct handler *h);
 };

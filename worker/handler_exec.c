@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "answer.h"
@@ -287,10 +288,26 @@ static void on_death(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents AT
 
 /* ------------------------------------------------------------------ stopping */
 
+/*
+ * After a stall of ours a timer may come before the news of a death that happened long before: a
+ * run that ended by itself is never taken for one that was stopped.
+ */
+static bool ended_before(struct run *run)
+{
+	struct child_exit how;
+
+	if (!child_is_dead(run->child.pid, &how))
+		return false;
+	finish(run);
+	return true;
+}
+
 static void on_kill(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
 {
 	struct run *run = t->data;
 
+	if (ended_before(run))
+		return;
 	log_warning("task %s: still there after SIGTERM: SIGKILL", run->task->label);
 	kill(-run->child.pid, SIGKILL);
 }
@@ -318,14 +335,15 @@ static void on_timeout(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revent
 {
 	struct run *run = t->data;
 
+	if (ended_before(run))
+		return;
 	log_warning("task %s: timed out: SIGTERM", run->task->label);
 	terminate(run, EXEC_STOP_TIMEOUT, run->h->w->qc->kill_grace);
 }
 
-static void exec_cancel(struct handler *h ATTR_UNUSED, struct task *t,
-			enum cancel_why why ATTR_UNUSED, int64_t grace_ms)
+static void exec_cancel(struct handler *h ATTR_UNUSED, struct task *t, int64_t grace_ms)
 {
-	if (t->run)
+	if (t->run && !ended_before(t->run))
 		terminate(t->run, EXEC_STOP_CANCEL, grace_ms);
 }
 
@@ -490,7 +508,7 @@ static void not_started(struct run *run, enum spawn_step step, int error)
 		       error == ENOMEM || error == EAGAIN;
 
 	/* Either way nothing ran: given back uncharged, and a pause (the breaker's) before more. */
-	t->outcome.kind = OUTCOME_BROKEN;
+	t->outcome.kind = passing ? OUTCOME_UNSTARTED : OUTCOME_BROKEN;
 	snprintf(t->outcome.error, sizeof(t->outcome.error), "%s %s: %s%s", spawn_step_word(step),
 		 w->qc->handler.argv.v[0], strerror(error),
 		 passing ? " (this machine is short of it)" : "");
@@ -539,6 +557,23 @@ static struct handler *exec_open(struct worker *w)
 	return h;
 }
 
+/* A name with a '/' is looked at from cwd when it is started: so here. */
+static int check_path(const struct worker *w, const char *program, struct err *e)
+{
+	const char *cwd = w->qc->cwd;
+	char *path =
+		program[0] == '/' || !cwd ? xstrdup(program) : xasprintf("%s/%s", cwd, program);
+	struct stat st;
+	int r = 0;
+
+	if (stat(path, &st) < 0)
+		r = err_set(e, EXIT_CONFIG, "%s: %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
+		r = err_set(e, EXIT_CONFIG, "%s: not an executable file", path);
+	free(path);
+	return r;
+}
+
 static int exec_check(struct handler *h, struct err *e)
 {
 	const char *program = h->w->qc->handler.argv.v[0];
@@ -547,9 +582,8 @@ static int exec_check(struct handler *h, struct err *e)
 
 	if (h->env_error)
 		return err_set(e, EXIT_CONFIG, "%s", h->env_error);
-	/* With a '/' it is looked at from cwd when it is started, as a shell would. */
-	if (strchr(program, '/') && program[0] != '/')
-		return 0;
+	if (strchr(program, '/'))
+		return check_path(h->w, program, e);
 	for (size_t i = 0; i < h->env.n; i++)
 		if (strncmp(h->env.v[i], "PATH=", 5) == 0)
 			path = h->env.v[i] + 5;

@@ -15,8 +15,9 @@
 	X(BROKEN, "broken")       /* the handler itself cannot work: given back, breaker opens */ \
 	X(CRASHED, "crashed")     /* died of a signal that was not ours */ \
 	X(TIMED_OUT, "timed out") /* stopped at its timeout */ \
-	X(STOPPED, "stopped")     /* by us, at a drain limit or a lost lease: given back */ \
-	X(OVERSIZED, "oversized") /* more bytes than payload_max: never run */
+	X(UNSTARTED, "not started") /* this machine is short of something: given back */ \
+	X(STOPPED, "stopped")       /* by us, at a drain limit or a lost lease: given back */ \
+	X(OVERSIZED, "oversized")   /* more bytes than payload_max: never run */
 
 enum outcome_kind {
 #define X(name, word) OUTCOME_##name,

@@ -26,8 +26,10 @@ struct queue_events {
 	void (*on_refused)(struct worker *w, struct queue *q, const char *why);
 	/* A task of ours with fresh evidence: start it. */
 	void (*on_task)(struct worker *w, struct queue *q, struct task *t);
-	/* Another has the task; its handler may still run. */
-	void (*on_lost)(struct worker *w, struct queue *q, struct task *t);
+	/* The task is not ours any more (why, for people); its handler may still run. */
+	void (*on_lost)(struct worker *w, struct queue *q, struct task *t, const char *why);
+	/* Our name is another's: no handler may go on. on_lost was said of each task. */
+	void (*on_fenced)(struct worker *w, struct queue *q);
 	/* The task's slot is free: settled, or disowned without a handler. */
 	void (*on_gone)(struct worker *w, struct queue *q, struct task *t);
 	/* Entries that were not in the table were given back: others should look for them. */
@@ -44,7 +46,7 @@ struct queue_events {
 struct queue_ops {
 	const char *name;
 	/* Starts connecting. */
-	struct queue *(*open)(struct worker *w);
+	struct queue *(*open)(struct worker *w, const struct queue_events *events);
 	/* Sends what the ledger, the settlements and the clock ask for. */
 	void (*turn)(struct queue *q);
 	/* `t` has a verdict: it will be settled, and resent until Redis has answered. */
@@ -52,6 +54,8 @@ struct queue_ops {
 	/* Nothing new: ends a blocked read. The ledger or the breaker decides when reading goes on.
 	 */
 	void (*hold)(struct queue *q);
+	/* The breaker is half open: try with something new before what it broke on. */
+	void (*probe)(struct queue *q);
 	/* Somebody released entries: look for them now. */
 	void (*scan)(struct queue *q);
 	/* Lets everyone have what a dead worker had pending; takes over `who` (left empty). */

@@ -40,13 +40,19 @@ struct rconn *stream_link(struct queue *q)
 {
 	bool busy = q->reading == READ_BLOCKED || q->reading == READ_UNBLOCKING;
 
-	return busy ? q->cmd : q->fetch;
+	return busy || !rconn_is_ready(q->fetch) ? q->cmd : q->fetch;
+}
+
+struct rconn *stream_any_link(struct queue *q)
+{
+	struct rconn *c = rconn_is_ready(q->cmd) ? q->cmd : stream_link(q);
+
+	return rconn_is_ready(c) ? c : NULL;
 }
 
 bool stream_can_send(const struct queue *q, int64_t now_ms)
 {
-	return q->phase == STREAM_OPEN && stream_linked(q) && now_ms >= q->pause_until_ms &&
-	       now_ms < q->name_until_ms;
+	return q->phase == STREAM_OPEN && now_ms >= q->pause_until_ms && now_ms < q->name_until_ms;
 }
 
 int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_fn *fn, void *arg)
@@ -74,7 +80,7 @@ void stream_fine(struct queue *q)
 	q->events->on_wait(q->w, q, NULL);
 }
 
-static void pause_for(struct queue *q, int64_t cap_ms)
+void stream_pause(struct queue *q, int64_t cap_ms)
 {
 	q->n_trouble++;
 	q->pause_until_ms =
@@ -99,6 +105,8 @@ void stream_trouble(struct queue *q, const struct redisReply *r, const char *doi
 	case REPLY_REDIRECT:
 		log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING,
 			    "%s: %s; connecting again", doing, text);
+		/* The new link may well end at the same server: not more often than this. */
+		stream_pause(q, TROUBLE_CAP_MS);
 		rconn_drop(q->fetch, text);
 		rconn_drop(q->cmd, text);
 		return;
@@ -109,7 +117,7 @@ void stream_trouble(struct queue *q, const struct redisReply *r, const char *doi
 		}
 		break;
 	case REPLY_DENIED:
-		pause_for(q, TROUBLE_DENIED_CAP_MS);
+		stream_pause(q, TROUBLE_DENIED_CAP_MS);
 		break;
 	case REPLY_WAIT:
 	case REPLY_OOM:
@@ -119,10 +127,17 @@ void stream_trouble(struct queue *q, const struct redisReply *r, const char *doi
 		break;
 	}
 	if (kind != REPLY_DENIED)
-		pause_for(q, TROUBLE_CAP_MS);
+		stream_pause(q, TROUBLE_CAP_MS);
 	log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING, "%s: %s; trying again", doing,
 		    text);
 	q->events->on_wait(q->w, q, text);
+}
+
+void stream_odd(struct queue *q, const char *doing)
+{
+	stream_pause(q, TROUBLE_CAP_MS);
+	log_limited(&q->trouble_log, clock_mono_ms(), LOG_ERROR,
+		    "%s: Redis answered in a shape that is not understood; trying again", doing);
 }
 
 /* ------------------------------------------------------------------ the links */
@@ -132,7 +147,8 @@ static void forget_evidence(struct queue *q)
 {
 	q->name_until_ms = 0;
 	for (int i = 0; i < q->w->n_tasks; i++)
-		q->w->tasks[i].evidence_ms = 0;
+		if (q->w->tasks[i].queue == q)
+			q->w->tasks[i].evidence_ms = 0;
 }
 
 static void publish_links(struct queue *q)
@@ -148,6 +164,11 @@ static void publish_links(struct queue *q)
 static void link_up(struct queue *q)
 {
 	publish_links(q);
+	if (rconn_is_ready(q->cmd) && !q->scripts_loaded) {
+		/* One that Redis does not know would be sent again, behind a read that blocks. */
+		script_load_all(q->cmd);
+		q->scripts_loaded = true;
+	}
 	if (!stream_linked(q))
 		return;
 	stale_linked(&q->stale, clock_boot_ms());
@@ -158,6 +179,8 @@ static void link_up(struct queue *q)
 
 static void link_down(struct queue *q, struct rconn *c, const char *why)
 {
+	if (c == q->cmd)
+		q->scripts_loaded = false;
 	stale_unlinked(&q->stale);
 	forget_evidence(q);
 	publish_links(q);
@@ -209,7 +232,7 @@ static void turn_open(struct queue *q, int64_t now)
 {
 	bool stale;
 
-	if (!stream_linked(q))
+	if (!stream_any_link(q))
 		return;
 	/* First: others wait for it, and it needs neither our name nor credit. */
 	q->handover_at_ms = stream_handovers(q, now);
@@ -220,7 +243,8 @@ static void turn_open(struct queue *q, int64_t now)
 		stale = true;
 	if (stale || now >= q->renew_at_ms)
 		stream_renew(q, now);
-	if (!stream_can_send(q, now))
+	/* With one link what runs is kept and settled; both are needed for more. */
+	if (!stream_can_send(q, now) || !stream_linked(q))
 		return;
 	stream_promote(q, now);
 	stream_scan(q, now);
@@ -230,9 +254,11 @@ static void turn_open(struct queue *q, int64_t now)
 
 static void set_alarm(struct queue *q, int64_t now)
 {
-	int64_t at = min_i64(q->renew_at_ms, q->handover_at_ms);
+	/* What is unanswered wakes the loop itself. */
+	int64_t renew = q->renewing ? INT64_MAX : max_i64(q->renew_at_ms, q->renew_hold_ms);
+	int64_t at = min_i64(renew, q->handover_at_ms);
 
-	if (q->phase != STREAM_OPEN || !stream_linked(q))
+	if (q->phase != STREAM_OPEN || !stream_any_link(q))
 		at = INT64_MAX;
 	else if (q->promote_at_ms > now && q->promote_at_ms < at)
 		at = q->promote_at_ms;
@@ -262,6 +288,8 @@ static void queue_turn(struct queue *q)
 		if (ledger_is_idle(&q->w->ledger)) {
 			stream_new_nonce(q);
 			stream_set_phase(q, STREAM_CONNECTING, "a new name");
+			if (stream_linked(q))
+				stream_open_step(q);
 		}
 		break;
 	case STREAM_LEAVING:
@@ -283,9 +311,7 @@ static void on_alarm(struct ev_loop *loop ATTR_UNUSED, ev_timer *t ATTR_UNUSED,
 
 /* ------------------------------------------------------------------ the operations */
 
-extern const struct queue_events worker_queue_events;
-
-static struct queue *queue_open(struct worker *w)
+static struct queue *queue_open(struct worker *w, const struct queue_events *events)
 {
 	static const struct rconn_events fetch_events = {fetch_up, fetch_down};
 	static const struct rconn_events cmd_events = {cmd_up, cmd_down};
@@ -294,7 +320,7 @@ static struct queue *queue_open(struct worker *w)
 
 	q->w = w;
 	q->c = w->qc;
-	q->events = &worker_queue_events;
+	q->events = events;
 	keys_init(&q->keys, w->qc->name);
 	buf_init(&q->record);
 	list_init(&q->to_settle);
@@ -315,6 +341,11 @@ static struct queue *queue_open(struct worker *w)
 static void queue_settle(struct queue *q, struct task *t)
 {
 	list_append(&q->to_settle, &t->link);
+}
+
+static void queue_probe(struct queue *q)
+{
+	q->maybe_more = true;
 }
 
 static void queue_scan(struct queue *q)
@@ -378,6 +409,7 @@ const struct queue_ops queue_stream_ops = {
 	.turn = queue_turn,
 	.settle = queue_settle,
 	.hold = stream_unblock,
+	.probe = queue_probe,
 	.scan = queue_scan,
 	.hand_over = stream_hand_over,
 	.describe = queue_describe,

@@ -35,6 +35,8 @@
 #define STREAM_SCAN_PAGE 100
 #define STREAM_EXTRAS_MAX 64
 #define STREAM_LOOK_MS 4000 /* how often to look for delayed tasks of others */
+/* Why a task is lost, for people. */
+#define STREAM_ANOTHERS "it is another's now, its lease was lost"
 #define STREAM_NAMES_EVERY_MS 15000
 
 #define STREAM_PHASES(X) \
@@ -73,6 +75,7 @@ struct queue {
 	int n_name;            /* which candidate name */
 	struct buf record;     /* value of the claim record */
 	int64_t name_until_ms; /* evidence of the name, boot clock */
+	bool scripts_loaded;   /* over the present cmd link */
 	bool announced;        /* on_ready was said */
 	bool asking_open;      /* a step of opening is unanswered */
 	int64_t n_entries;     /* of the stream, while opening */
@@ -120,7 +123,9 @@ struct queue {
 bool stream_linked(const struct queue *q);
 /* The link for what must not wait behind a blocked read. */
 struct rconn *stream_link(struct queue *q);
-/* Both links stand, the name is proved, and no trouble is being waited out. */
+/* The one for what keeps alive what we have, with one link down too; NULL when none can be used. */
+struct rconn *stream_any_link(struct queue *q);
+/* The name is proved, and no trouble is being waited out. */
 bool stream_can_send(const struct queue *q, int64_t now_ms);
 void stream_set_phase(struct queue *q, enum stream_phase phase, const char *why);
 /* Sends and forgets the arguments; -1 when the link is down (as rconn_send). */
@@ -134,6 +139,10 @@ int stream_script(struct rconn *c, enum script_id id, int n_keys, struct args *a
  * link says it itself.
  */
 void stream_trouble(struct queue *q, const struct redisReply *r, const char *doing);
+/* Waits with back-off before anything new is sent. */
+void stream_pause(struct queue *q, int64_t cap_ms);
+/* An answer that is no error and makes no sense: nothing is concluded from it. */
+void stream_odd(struct queue *q, const char *doing);
 /* Something worked: trouble is forgotten. */
 void stream_fine(struct queue *q);
 
@@ -164,7 +173,7 @@ bool stream_settle_flush(struct queue *q, int64_t now_ms);
 struct candidate;
 void stream_release(struct queue *q, const struct candidate *list, int n);
 /* The task is another's. */
-void stream_lose(struct queue *q, struct task *t);
+void stream_lose(struct queue *q, struct task *t, const char *why);
 
 /* stream_care.c */
 void stream_renew(struct queue *q, int64_t now_ms);

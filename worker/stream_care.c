@@ -40,8 +40,9 @@ void stream_fence(struct queue *q)
 	atomic_store(&w->board->consuming, 0);
 	/* A settlement under way is refused by its script, and comes to the same end there. */
 	for (int i = 0; i < w->n_tasks; i++)
-		if (w->tasks[i].state != TASK_GONE && !w->tasks[i].sent)
-			stream_lose(q, &w->tasks[i]);
+		if (w->tasks[i].state != TASK_GONE && w->tasks[i].queue == q && !w->tasks[i].sent)
+			stream_lose(q, &w->tasks[i], STREAM_ANOTHERS);
+	q->events->on_fenced(w, q);
 	stream_unblock(q);
 }
 
@@ -63,7 +64,7 @@ static void take_extras(struct queue *q, const struct redisReply *extras, int64_
 		struct candidate *c = &list[n];
 
 		snprintf(c->id, sizeof(c->id), "%.*s", (int)id.len, id.data);
-		if (worker_find_task(q->w, c->id) ||
+		if (worker_find_task(q->w, q, c->id) ||
 		    !lease_extra_is_lost(idle, stream_block_max_ms(q), oldest, now))
 			continue;
 		snprintf(c->owner, sizeof(c->owner), "%s", q->consumer);
@@ -105,9 +106,27 @@ static void apply(struct renewal *rn, const struct redisReply *r)
 		if (answer > 0 || (answer == 0 && (t->resent || t->orphan)))
 			t->evidence_ms = until;
 		else
-			stream_lose(q, t);
+			stream_lose(q, t, answer == 0 ? "its entry is gone" : STREAM_ANOTHERS);
 	}
 	take_extras(q, reply_at(r, 3), now);
+}
+
+/* {0}, or {1, time, one answer per task, extras}. */
+static bool is_renewal(const struct renewal *rn, const struct redisReply *r)
+{
+	int64_t first = reply_int(reply_at(r, 0), -1);
+
+	return (first == 0 && reply_len(r) == 1) ||
+	       (first == 1 && reply_len(r) == 4 && reply_len(reply_at(r, 2)) == (size_t)rn->n);
+}
+
+/* Sooner than anything else that waits out the trouble, but never in a spin. */
+static void again_soon(struct queue *q)
+{
+	int64_t now = clock_boot_ms();
+
+	q->renew_hold_ms = now + max_i64(200, (q->pause_until_ms - now) / 4);
+	q->renew_at_ms = q->renew_hold_ms;
 }
 
 static void on_renewed(void *arg, const struct redisReply *r)
@@ -119,11 +138,12 @@ static void on_renewed(void *arg, const struct redisReply *r)
 	if (q->phase != STREAM_OPEN) {
 		/* left or fenced meanwhile */
 	} else if (reply_kind(r) != REPLY_OK) {
-		/* Soon again, but never in a spin. */
-		q->renew_at_ms = clock_boot_ms() + 200;
-		q->renew_hold_ms = q->renew_at_ms;
 		stream_trouble(q, r, "renewing leases");
-	} else if (reply_int(reply_at(r, 0), 0) == 0) {
+		again_soon(q);
+	} else if (!is_renewal(rn, r)) {
+		stream_odd(q, "renewing leases");
+		again_soon(q);
+	} else if (reply_int(reply_at(r, 0), 1) == 0) {
 		stream_fence(q);
 	} else {
 		apply(rn, r);
@@ -146,7 +166,7 @@ void stream_renew(struct queue *q, int64_t now)
 	for (int i = 0; i < w->n_tasks; i++) {
 		struct task *t = &w->tasks[i];
 
-		if (t->state == TASK_GONE || t->sent || t->lost)
+		if (t->state == TASK_GONE || t->queue != q || t->sent || t->lost)
 			continue;
 		rn->item[rn->n].task = t;
 		rn->item[rn->n].token = t->token;
@@ -173,7 +193,7 @@ void stream_renew(struct queue *q, int64_t now)
 	q->renewing = true;
 	q->renew_sent_ms = now;
 	q->renew_at_ms = now + lease_renew_every(q->c->lease);
-	if (stream_script(q->cmd, SCRIPT_RENEW, 4, &a, on_renewed, rn) < 0)
+	if (stream_script(stream_any_link(q), SCRIPT_RENEW, 4, &a, on_renewed, rn) < 0)
 		on_renewed(rn, NULL);
 	buf_release(&key);
 }
@@ -189,13 +209,15 @@ static void on_promoted(void *arg, const struct redisReply *r)
 	int64_t due = reply_int(reply_at(r, 2), 0);
 
 	q->promoting = false;
+	if (!r) {
+		q->promote_at_ms = 0; /* as soon as there is a link again */
+		return;
+	}
 	if (reply_kind(r) != REPLY_OK) {
 		/* Delayed tasks wait; everything else goes on (at OOM, say). */
 		q->promote_at_ms = now + 5000;
-		if (r)
-			log_limited(&q->promote_log, clock_mono_ms(), LOG_WARNING,
-				    "moving delayed tasks back: %s; trying again",
-				    reply_error_text(r));
+		log_limited(&q->promote_log, clock_mono_ms(), LOG_WARNING,
+			    "moving delayed tasks back: %s; trying again", reply_error_text(r));
 		return;
 	}
 	if (moved >= STREAM_PROMOTE_LIMIT)

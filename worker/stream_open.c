@@ -25,23 +25,12 @@ void stream_new_nonce(struct queue *q)
 	q->n_name = 0;
 }
 
-static void host_name(char out[64])
-{
-	if (gethostname(out, 64) < 0)
-		snprintf(out, 64, "localhost");
-	out[63] = '\0';
-	for (char *p = out; *p; p++)
-		if (*p == ' ')
-			*p = '_';
-}
-
 /* Candidate names, each more distinct than the one before: worker_7, worker_7@host, ...-nonce. */
 static void candidate_name(struct queue *q)
 {
 	struct buf name = BUF_INIT;
-	char host[64];
+	const char *host = q->w->host;
 
-	host_name(host);
 	for (const char *p = q->c->consumer; *p; p++) {
 		if (*p != '%' || !p[1]) {
 			buf_addc(&name, *p);
@@ -86,14 +75,12 @@ static void boot_id(char out[40])
 /* nonce host boot-id pid fetch-id cmd-id run-id */
 void stream_make_record(struct queue *q)
 {
-	char host[64];
 	char boot[40];
 	const char *run_id = rconn_run_id(q->cmd);
 
-	host_name(host);
 	boot_id(boot);
 	buf_clear(&q->record);
-	buf_addf(&q->record, "%s %s %s %d %" PRId64 " %" PRId64 " %s", q->nonce, host, boot,
+	buf_addf(&q->record, "%s %s %s %d %" PRId64 " %" PRId64 " %s", q->nonce, q->w->host, boot,
 		 (int)getpid(), rconn_client_id(q->fetch), rconn_client_id(q->cmd),
 		 run_id[0] ? run_id : "-");
 }
@@ -148,6 +135,7 @@ static void on_claim(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
 	struct args a;
+	int64_t answer;
 
 	if (opening_ended(q, r))
 		return;
@@ -156,15 +144,24 @@ static void on_claim(void *arg, const struct redisReply *r)
 		stream_trouble(q, r, "taking a consumer name");
 		return;
 	}
-	if (reply_int(reply_at(r, 0), 0) != 1) {
-		log_warning("the name %s is %s; taking another", q->consumer,
-			    reply_int(reply_at(r, 0), 0) == 0 ? "held by another worker"
-							      : "left with pending entries");
-		if (q->n_name < 2)
-			q->n_name++;
-		else
-			stream_new_nonce(q); /* 2^-32 of a chance: start over */
+	answer = reply_int(reply_at(r, 0), 2);
+	if (answer < -1 || answer > 1) {
 		q->asking_open = false;
+		stream_odd(q, "taking a consumer name");
+		return;
+	}
+	if (answer != 1) {
+		log_warning("the name %s is %s; taking another", q->consumer,
+			    answer == 0 ? "held by another worker" : "left with pending entries");
+		q->asking_open = false;
+		if (q->n_name < 2) {
+			q->n_name++;
+		} else {
+			/* One chance in 2^32, or a Redis that is not what it says: no hurry. */
+			stream_new_nonce(q);
+			stream_pause(q, 5000);
+			return;
+		}
 		stream_open_step(q);
 		return;
 	}

@@ -25,17 +25,18 @@ bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct
 	struct task *t;
 
 	snprintf(text, sizeof(text), "%.*s", (int)id.len, id.data);
-	t = worker_find_task(q->w, text);
+	t = worker_find_task(q->w, q, text);
 	if (t) {
 		/* Taken from ourselves: an id in the table is never started again. */
 		t->token = token;
 		t->evidence_ms = evidence_ms;
+		t->lost = false; /* it was, and has come back */
 		return false;
 	}
 	if (!fields)
 		return false; /* deleted meanwhile; the next renewal finds the ghost */
 	t = worker_free_task(q->w);
-	task_begin(t, slice_str(text), token);
+	task_begin(t, q, slice_str(text), token);
 	if (reply_fields(fields, add_field, t) < 0)
 		log_error("entry %s has an odd number of fields", text);
 	task_parsed(t);
@@ -51,7 +52,7 @@ bool stream_start_fetched(struct queue *q, int64_t now)
 	for (int i = 0; i < q->w->n_tasks; i++) {
 		struct task *t = &q->w->tasks[i];
 
-		if (t->state != TASK_FETCHED)
+		if (t->state != TASK_FETCHED || t->queue != q)
 			continue;
 		if (now >= t->evidence_ms)
 			stale = true;
@@ -104,6 +105,9 @@ static void on_read(void *arg, const struct redisReply *r)
 	stream_fine(q);
 	in.evidence_ms = lease_evidence(q->read_sent_ms, q->c->lease);
 	n = reply_entries(r, on_entry, &in);
+	if (n == 0 && q->w->breaker.state == BREAKER_HALF_OPEN)
+		/* Nothing new to try the handler with: then with what was given back. */
+		q->scan_now = q->take_first = true;
 	if (n < 0)
 		log_error("XREADGROUP answered in a shape that is not understood; entries it may "
 			  "have "

@@ -96,19 +96,15 @@ static const char *op_word(enum verdict_op op)
 	return "L";
 }
 
-/* The number of a task's own arguments comes before them: built apart, then joined. */
 static void add_task(struct args *a, const struct queue *q, const struct task *t)
 {
-	struct args own;
+	int place;
 
-	args_init(&own);
-	add_verdict(&own, q, t);
 	args_str(a, op_word(t->verdict.op));
 	args_str(a, t->id);
 	args_int(a, (int64_t)t->token);
-	args_int(a, own.n);
-	args_release(&own);
-	add_verdict(a, q, t);
+	place = args_reserve(a);
+	args_set_int(a, place, add_verdict(a, q, t));
 }
 
 /* ------------------------------------------------------------------ answers */
@@ -120,14 +116,14 @@ static void gone(struct queue *q, struct task *t, enum task_event ev)
 	q->events->on_gone(q->w, q, t);
 }
 
-void stream_lose(struct queue *q, struct task *t)
+void stream_lose(struct queue *q, struct task *t, const char *why)
 {
 	bool has_handler = t->state == TASK_RUNNING;
 
 	if (t->lost)
 		return;
 	t->lost = true;
-	q->events->on_lost(q->w, q, t);
+	q->events->on_lost(q->w, q, t, why);
 	if (!has_handler)
 		gone(q, t, TASK_ON_DISOWN);
 }
@@ -139,9 +135,7 @@ static void answered(struct queue *q, struct task *t, int64_t answer)
 		break;
 	case 0:
 		if (!t->resent && !t->orphan) {
-			log_warning("task %s: its entry was acknowledged by somebody else",
-				    t->label);
-			stream_lose(q, t);
+			stream_lose(q, t, "its entry was acknowledged by somebody else");
 			return;
 		}
 		break; /* applied the first time */
@@ -149,7 +143,7 @@ static void answered(struct queue *q, struct task *t, int64_t answer)
 		log_warning("task %s: its entry was deleted by somebody while it ran", t->label);
 		break;
 	default:
-		stream_lose(q, t);
+		stream_lose(q, t, STREAM_ANOTHERS);
 		return;
 	}
 	gone(q, t, TASK_ON_SETTLE);
@@ -181,7 +175,9 @@ static void on_settled(void *arg, const struct redisReply *r)
 	for (int i = 0; i < n; i++) {
 		struct task *t = batch->tasks[i];
 
-		if (!ok)
+		if (!ok && q->phase == STREAM_FENCED)
+			stream_lose(q, t, STREAM_ANOTHERS); /* the name it was sent under is gone */
+		else if (!ok)
 			back_to_send(q, t, true);
 		else
 			answered(q, t, reply_int(reply_at(r, (size_t)i), -1));
@@ -293,7 +289,8 @@ bool stream_settle_flush(struct queue *q, int64_t now)
 	struct settle_batch *b;
 	bool stale = false;
 
-	while (stream_can_send(q, now) && (b = collect(q, now, &stale)))
+	while (stream_can_send(q, now) && rconn_is_ready(stream_link(q)) &&
+	       (b = collect(q, now, &stale)))
 		send_batch(q, b);
 	return stale;
 }

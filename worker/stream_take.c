@@ -16,7 +16,7 @@ static void on_taken(void *arg, const struct redisReply *r)
 	bool fine = reply_kind(r) == REPLY_OK && q->phase == STREAM_OPEN;
 	int n_new = 0;
 
-	for (size_t i = 0; fine && i < reply_len(list); i++) {
+	for (size_t i = 0; fine && i < reply_len(list) && n_new < q->take_asked; i++) {
 		const struct redisReply *e = reply_at(list, i);
 		uint64_t token = (uint64_t)reply_int(reply_at(e, 1), 0);
 
@@ -30,7 +30,7 @@ static void on_taken(void *arg, const struct redisReply *r)
 		stream_trouble(q, r, "taking over entries");
 		return;
 	}
-	if (reply_int(reply_at(r, 0), 0) == 0) {
+	if (reply_int(reply_at(r, 0), 1) == 0) {
 		if (q->phase == STREAM_OPEN)
 			q->name_until_ms = 0; /* no claim in Redis: the renewal finds out why */
 		return;
@@ -156,7 +156,9 @@ static int pick(struct queue *q, const struct redisReply *rows, bool stale_ok,
 		if (owner.len >= sizeof(c.owner) || (!stale_ok && !released))
 			continue;
 		snprintf(c.id, sizeof(c.id), "%.*s", (int)id.len, id.data);
-		if (worker_find_task(q->w, c.id))
+		if (worker_avoids(q->w, c.id) && q->maybe_more)
+			continue; /* there may be something better to try the handler with */
+		if (worker_find_task(q->w, q, c.id))
 			continue; /* our own, released, and its answer still under way */
 		if (n == max) {
 			*more = true;

@@ -74,7 +74,7 @@ void task_release(struct task *t)
 /* A payload larger than this is not kept allocated for the slot's next task. */
 #define KEEP_BYTES 65536
 
-void task_begin(struct task *t, struct slice id, uint64_t token)
+void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t token)
 {
 	INVARIANT(list_empty(&t->link) && !t->run);
 	if (t->bytes.cap > KEEP_BYTES)
@@ -86,13 +86,14 @@ void task_begin(struct task *t, struct slice id, uint64_t token)
 	t->label = NULL;
 	t->n_fields = 0;
 	snprintf(t->id, sizeof(t->id), "%.*s", (int)id.len, id.data);
+	t->queue = queue;
 	t->token = token;
 	t->attempt = 1;
 	t->snoozes = 0;
 	t->deliveries = 0;
 	t->enqueued_at_ms = entry_id_ms(t->id);
 	t->place = LEDGER_HELD;
-	t->lost = t->orphan = t->sent = t->resent = false;
+	t->lost = t->is_old = t->orphan = t->sent = t->resent = false;
 	t->verdict = (struct verdict){.op = VERDICT_RELEASE};
 }
 

@@ -50,7 +50,10 @@ struct field {
 	struct slice value;
 };
 
+struct queue;
+
 struct task {
+	struct queue *queue; /* borrowed: whose it is, unless gone */
 	enum task_state state;
 	enum ledger_place place;
 	int row;               /* on the scoreboard while a handler runs, else -1 */
@@ -71,6 +74,7 @@ struct task {
 	int64_t evidence_ms; /* boot clock: ours for sure until then */
 	int64_t started_ms;  /* boot clock */
 	bool lost;           /* another has it: the result will be refused, so it is not sent */
+	bool is_old;         /* there before the breaker's present try began */
 	bool orphan;         /* its entry was deleted by somebody while it ran */
 	bool sent;           /* its settlement is under way */
 	bool resent;         /* and had been sent before, on a link that was lost */
@@ -90,7 +94,7 @@ const char *task_event_word(enum task_event ev);
 
 /* A new entry in a free slot: id and token; fields follow by task_add_field(), then task_parsed().
  */
-void task_begin(struct task *t, struct slice id, uint64_t token);
+void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t token);
 void task_add_field(struct task *t, struct slice name, struct slice value);
 /* Reads the reserved fields out of what was added; `token` counts as this entry's deliveries. */
 void task_parsed(struct task *t);

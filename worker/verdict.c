@@ -67,6 +67,7 @@ struct verdict verdict_of(const struct task *t, const struct outcome *o, const s
 					.follow = (enum conf_follow)q->on_crash,
 					.reason = "crashes"};
 	case OUTCOME_BROKEN:
+	case OUTCOME_UNSTARTED:
 	case OUTCOME_STOPPED:
 		break;
 	}

@@ -15,13 +15,33 @@
 
 /* ------------------------------------------------------------------ the table */
 
+/* Tasks from before the breaker's present try that still take credit. */
+static int n_old(const struct worker *w)
+{
+	int n = 0;
+
+	if (w->breaker.state != BREAKER_HALF_OPEN)
+		return 0;
+	for (int i = 0; i < w->n_tasks; i++) {
+		const struct task *t = &w->tasks[i];
+
+		n += t->state != TASK_GONE && t->is_old && t->place != LEDGER_LEAVING;
+	}
+	return n;
+}
+
+bool worker_avoids(const struct worker *w, const char *id)
+{
+	return w->breaker.state == BREAKER_HALF_OPEN && breaker_blames(&w->breaker, id);
+}
+
 int worker_may_ask(const struct worker *w)
 {
 	int limit;
 
 	if (w->phase != WORKER_RUNNING || w->quiet)
 		return 0;
-	limit = breaker_limit(&w->breaker, w->ledger.credit) - ledger_in_use(&w->ledger);
+	limit = breaker_limit(&w->breaker, w->ledger.credit, n_old(w)) - ledger_in_use(&w->ledger);
 	if (limit < 0)
 		limit = 0;
 	return limit < ledger_free(&w->ledger) ? limit : ledger_free(&w->ledger);
@@ -36,10 +56,11 @@ struct task *worker_free_task(struct worker *w)
 	return NULL;
 }
 
-struct task *worker_find_task(struct worker *w, const char *id)
+struct task *worker_find_task(struct worker *w, const struct queue *q, const char *id)
 {
 	for (int i = 0; i < w->n_tasks; i++)
-		if (w->tasks[i].state != TASK_GONE && strcmp(w->tasks[i].id, id) == 0)
+		if (w->tasks[i].state != TASK_GONE && w->tasks[i].queue == q &&
+		    strcmp(w->tasks[i].id, id) == 0)
 			return &w->tasks[i];
 	return NULL;
 }
@@ -111,6 +132,7 @@ static void cancel_all(struct worker *w, int64_t grace_ms)
 {
 	int n = 0;
 
+	w->stopping = true; /* what a reply still brings is given back unstarted */
 	for (int i = 0; i < w->n_tasks; i++) {
 		struct task *t = &w->tasks[i];
 
@@ -119,7 +141,7 @@ static void cancel_all(struct worker *w, int64_t grace_ms)
 			worker_finished(w, t);
 		} else if (t->state == TASK_RUNNING) {
 			n++;
-			w->hops->cancel(w->handler, t, CANCEL_STOP, grace_ms);
+			w->hops->cancel(w->handler, t, grace_ms);
 		}
 	}
 	if (n > 0) {
@@ -227,28 +249,76 @@ static void arm_probe(struct worker *w)
 	arm(w, &w->probe, max_i64(w->breaker.probe_at_ms - clock_mono_ms(), 1));
 }
 
-static void open_breaker(struct worker *w, const char *why)
+static void breaker_opened(struct worker *w, bool first, const char *why)
 {
-	bool first = breaker_broken(&w->breaker, clock_mono_ms());
-
 	if (first) {
-		log_error("the handler is broken: %s; fetching nothing, next try in %" PRId64 "s",
-			  why, (w->qc->breaker_delay + 999) / 1000);
+		log_error("%s; fetching nothing, next try in %.1f s", why,
+			  (double)(w->breaker.probe_at_ms - clock_mono_ms()) / 1000.0);
 		if (w->chan)
 			chan_say(w->chan, "breaker open %s", why);
 		w->qops->hold(w->queue);
 	}
-	if (w->phase == WORKER_RUNNING)
+	if (w->phase == WORKER_RUNNING && w->breaker.state == BREAKER_OPEN)
 		arm_probe(w);
 }
 
-static void close_breaker(struct worker *w)
+static void close_breaker(struct worker *w, bool is_old)
 {
-	if (!breaker_worked(&w->breaker))
+	if (!breaker_worked(&w->breaker, is_old))
 		return;
 	log_info("the handler works again: fetching");
 	if (w->chan)
 		chan_say(w->chan, "breaker closed");
+}
+
+static void handler_missing(struct worker *w, const char *what)
+{
+	char why[sizeof(((struct err *)NULL)->text) + 32];
+
+	snprintf(why, sizeof(why), "the handler is broken: %s", what);
+	breaker_opened(w, breaker_missing(&w->breaker, clock_mono_ms()), why);
+}
+
+/* One that fits neither a broken handler nor a good one: charged, or it would go round for ever. */
+static void judge_blamed(struct worker *w, struct task *t)
+{
+	struct outcome *o = &t->outcome;
+	char said[OUTCOME_ERROR_MAX];
+
+	if (o->kind != OUTCOME_BROKEN || o->exit_code < 0 ||
+	    !breaker_is_to_blame(&w->breaker, t->id))
+		return;
+	snprintf(said, sizeof(said), "%s", o->error);
+	o->kind = OUTCOME_FAILED;
+	snprintf(o->error, sizeof(o->error),
+		 "%.100s again, while the handler works for other tasks", said);
+}
+
+static void tell_breaker(struct worker *w, const struct task *t)
+{
+	const struct outcome *o = &t->outcome;
+	char why[OUTCOME_ERROR_MAX + 32];
+
+	switch (o->kind) {
+	case OUTCOME_BROKEN:
+	case OUTCOME_UNSTARTED:
+		snprintf(why, sizeof(why), "%s%s",
+			 o->kind == OUTCOME_BROKEN ? "the handler is broken: " : "", o->error);
+		breaker_opened(w, breaker_broken(&w->breaker, t->id, t->is_old, clock_mono_ms()),
+			       why);
+		break;
+	case OUTCOME_STOPPED:
+	case OUTCOME_OVERSIZED:
+		break;
+	case OUTCOME_DONE:
+	case OUTCOME_FAILED:
+	case OUTCOME_SNOOZED:
+	case OUTCOME_REJECTED:
+	case OUTCOME_CRASHED:
+	case OUTCOME_TIMED_OUT:
+		close_breaker(w, t->is_old);
+		break;
+	}
 }
 
 static void on_probe(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
@@ -258,14 +328,16 @@ static void on_probe(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents 
 
 	if (w->hops->check(w->handler, &e) < 0) {
 		/* Still plainly missing: no task needs to be touched to find out. */
-		breaker_broken(&w->breaker, clock_mono_ms());
-		arm_probe(w);
+		handler_missing(w, e.text);
 		return;
 	}
-	if (breaker_tick(&w->breaker, clock_mono_ms()))
-		w->qops->scan(w->queue); /* what was given back comes first */
-	else if (w->breaker.state == BREAKER_OPEN)
+	if (breaker_tick(&w->breaker, clock_mono_ms())) {
+		for (int i = 0; i < w->n_tasks; i++)
+			w->tasks[i].is_old = true; /* task_begin() makes it young again */
+		w->qops->probe(w->queue);
+	} else if (w->breaker.state == BREAKER_OPEN) {
 		arm_probe(w);
+	}
 }
 
 /* ------------------------------------------------------------------ the queue's events */
@@ -303,6 +375,10 @@ static void on_task(struct worker *w, struct queue *q ATTR_UNUSED, struct task *
 {
 	ev_timer_stop(w->loop, &w->first_task);
 	worker_task_event(w, t, TASK_ON_START);
+	if (w->stopping) {
+		worker_finished(w, t);
+		return;
+	}
 	t->started_ms = clock_boot_ms();
 	if (task_size(t) > (size_t)w->qc->payload_max || t->n_fields > 3000) {
 		t->outcome.kind = OUTCOME_OVERSIZED;
@@ -321,13 +397,19 @@ static void on_task(struct worker *w, struct queue *q ATTR_UNUSED, struct task *
 	w->hops->start(w->handler, t);
 }
 
-static void on_lost(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
+static void on_lost(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t, const char *why)
 {
 	atomic_fetch_add(&w->board->lost_leases, 1);
-	log_warning("task %s is another's now: its lease was lost, its result will not count",
-		    t->label);
+	log_warning("task %s: %s; its result will not count", t->label, why);
 	if (t->state == TASK_RUNNING && w->qc->on_lost_lease == CONF_LOST_CANCEL)
-		w->hops->cancel(w->handler, t, CANCEL_LOST, w->qc->kill_grace);
+		w->hops->cancel(w->handler, t, w->qc->kill_grace);
+}
+
+static void on_fenced(struct worker *w, struct queue *q)
+{
+	for (int i = 0; i < w->n_tasks; i++)
+		if (w->tasks[i].state == TASK_RUNNING && w->tasks[i].queue == q)
+			w->hops->cancel(w->handler, &w->tasks[i], w->qc->kill_grace);
 }
 
 static void on_gone(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
@@ -364,12 +446,13 @@ static void on_left(struct worker *w, struct queue *q ATTR_UNUSED)
 	over(w);
 }
 
-const struct queue_events worker_queue_events = {
+static const struct queue_events queue_events = {
 	.on_ready = on_ready,
 	.on_wait = on_wait,
 	.on_refused = on_refused,
 	.on_task = on_task,
 	.on_lost = on_lost,
+	.on_fenced = on_fenced,
 	.on_gone = on_gone,
 	.on_released = on_released,
 	.on_handed = on_handed,
@@ -410,6 +493,7 @@ static void count_outcome(struct worker *w, const struct outcome *o)
 		break;
 	case OUTCOME_SNOOZED:
 	case OUTCOME_BROKEN:
+	case OUTCOME_UNSTARTED:
 	case OUTCOME_STOPPED:
 		break;
 	}
@@ -439,7 +523,9 @@ static void log_outcome(struct worker *w, const struct task *t)
 	case VERDICT_RELEASE:
 		log_info("task %s: given back: %s", t->label,
 			 t->outcome.error[0] ? t->outcome.error : "not started");
-		w->n_released++;
+		/* To a broken handler's twin it would be no better off: let it lie. */
+		if (t->outcome.kind != OUTCOME_BROKEN)
+			w->n_released++;
 		break;
 	}
 }
@@ -449,10 +535,8 @@ void worker_finished(struct worker *w, struct task *t)
 	struct outcome *o = &t->outcome;
 
 	free_row(w, t);
-	if (o->kind == OUTCOME_BROKEN)
-		open_breaker(w, o->error);
-	else if (o->kind != OUTCOME_STOPPED && o->kind != OUTCOME_OVERSIZED)
-		close_breaker(w);
+	judge_blamed(w, t);
+	tell_breaker(w, t);
 	if (t->lost) {
 		log_info("task %s: the late result (%s) is refused", t->label,
 			 o->error[0] ? o->error : "done");
@@ -523,6 +607,9 @@ void worker_init(struct worker *w, const struct conf *conf, const struct conf_qu
 	if (gethostname(w->host, sizeof(w->host)) < 0)
 		snprintf(w->host, sizeof(w->host), "localhost");
 	w->host[sizeof(w->host) - 1] = '\0';
+	for (char *p = w->host; *p; p++)
+		if (*p == ' ')
+			*p = '_'; /* the claim record is words */
 	rng_seed(&w->rng, (uint64_t)getpid() << 32 ^ (uint64_t)clock_wall_ms());
 	ledger_init(&w->ledger, qc->concurrency);
 	breaker_init(&w->breaker, qc->breaker_delay);
@@ -560,9 +647,9 @@ int worker_run(struct worker *w)
 	w->qops = &queue_stream_ops;
 	w->hops = &handler_exec_ops;
 	w->handler = w->hops->open(w);
-	w->queue = w->qops->open(w);
+	w->queue = w->qops->open(w, &queue_events);
 	if (w->hops->check(w->handler, &e) < 0)
-		open_breaker(w, e.text);
+		handler_missing(w, e.text);
 	ev_run(w->loop, 0);
 	if (w->refused)
 		return EXIT_CONFIG;

@@ -34,6 +34,7 @@ struct worker {
 	int slot;                    /* of the supervisor; 0 when alone */
 	enum worker_phase phase;
 	bool quiet;
+	bool stopping; /* past the limit of the drain: nothing is started any more */
 	bool ready;
 	bool alone;   /* no supervisor ever was */
 	bool refused; /* the queue cannot be served: exit 78 */
@@ -92,10 +93,12 @@ void orders_close(struct worker *w);
 /* ---- for the queue */
 /* How many tasks may be asked for now: the ledger, the breaker and the phase agree on it. */
 int worker_may_ask(const struct worker *w);
+/* The breaker is trying the handler, and not with this task. */
+bool worker_avoids(const struct worker *w, const char *id);
 /* A free row of the table; never NULL while the ledger holds. */
 struct task *worker_free_task(struct worker *w);
 /* The task with this entry id that is not gone, or NULL. */
-struct task *worker_find_task(struct worker *w, const char *id);
+struct task *worker_find_task(struct worker *w, const struct queue *q, const char *id);
 /* Moves a task on; a step its table does not know is a bug. */
 void worker_task_event(struct worker *w, struct task *t, enum task_event ev);
 

@@ -1,55 +1,122 @@
-/* t_breaker.c - closed, open, half open; only the probe closes it. */
+/* t_breaker.c - breaker.h: when it opens, whom it tries with, whom it blames. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
-#include "worker/breaker.h"
+#include "../../worker/breaker.h"
 
-static void test_life(void **state)
+#define DELAY 30000
+
+static void opens_and_closes(void **state ATTR_UNUSED)
 {
 	struct breaker b;
 
-	(void)state;
-	breaker_init(&b, 30000);
-	assert_int_equal(breaker_limit(&b, 8), 8);
-	assert_int_equal(breaker_limit(&b, 0), 0);
+	breaker_init(&b, DELAY);
+	assert_int_equal(breaker_limit(&b, 8, 0), 8);
+	assert_int_equal(breaker_limit(&b, 0, 0), 0);
 	assert_false(breaker_tick(&b, 1000));
-	assert_false(breaker_worked(&b));
 
-	assert_true(breaker_broken(&b, 1000));
+	/* A handler that never worked: the whole delay. Only the first to say so opens it. */
+	assert_true(breaker_broken(&b, "1-1", false, 1000));
+	assert_false(breaker_broken(&b, "1-2", false, 2000));
 	assert_int_equal(b.state, BREAKER_OPEN);
-	assert_int_equal(b.probe_at_ms, 31000);
-	assert_int_equal(breaker_limit(&b, 8), 0);
-	/* Others that were running fail, too: it is said once, and the delay starts anew. */
-	assert_false(breaker_broken(&b, 2000));
-	assert_int_equal(b.probe_at_ms, 32000);
-	/* One that was running and worked proves nothing. */
-	assert_false(breaker_worked(&b));
-	assert_int_equal(b.state, BREAKER_OPEN);
+	assert_int_equal(breaker_limit(&b, 8, 0), 0);
+	/* A task that was running all along proves nothing. */
+	assert_false(breaker_worked(&b, false));
+	assert_false(breaker_tick(&b, 1000 + DELAY - 1));
+	assert_true(breaker_tick(&b, 1000 + DELAY));
+	assert_false(breaker_tick(&b, 1001 + DELAY));
 
-	assert_false(breaker_tick(&b, 31999));
-	assert_true(breaker_tick(&b, 32000));
-	assert_false(breaker_tick(&b, 32001));
-	assert_int_equal(breaker_limit(&b, 8), 1);
-	assert_int_equal(breaker_limit(&b, 1), 1);
-	assert_int_equal(breaker_limit(&b, 0), 0);
-
-	/* The probe fails: open again, without saying so again. */
-	assert_false(breaker_broken(&b, 33000));
-	assert_int_equal(b.state, BREAKER_OPEN);
-	assert_true(breaker_tick(&b, 63000));
-	assert_true(breaker_worked(&b));
+	assert_true(breaker_worked(&b, false));
 	assert_int_equal(b.state, BREAKER_CLOSED);
-	assert_int_equal(breaker_limit(&b, 8), 8);
-	assert_false(breaker_worked(&b));
-	assert_true(breaker_broken(&b, 70000));
+	assert_int_equal(breaker_limit(&b, 8, 0), 8);
+	assert_false(breaker_worked(&b, false));
+}
+
+/* One probe, beside whatever runs from before; only the probe decides. */
+static void old_tasks_decide_nothing(void **state ATTR_UNUSED)
+{
+	struct breaker b;
+
+	breaker_init(&b, DELAY);
+	assert_true(breaker_broken(&b, "1-1", false, 0));
+	assert_true(breaker_tick(&b, DELAY));
+	assert_int_equal(breaker_limit(&b, 8, 0), 1);
+	assert_int_equal(breaker_limit(&b, 8, 3), 4);
+	assert_int_equal(breaker_limit(&b, 2, 3), 2);
+	assert_false(breaker_worked(&b, true));
+	assert_false(breaker_broken(&b, "1-2", true, DELAY));
+	assert_int_equal(b.state, BREAKER_HALF_OPEN);
+	assert_false(breaker_broken(&b, "1-3", false, DELAY)); /* open again, already said */
+	assert_int_equal(b.state, BREAKER_OPEN);
+	assert_false(breaker_tick(&b, 2 * DELAY - 1));
+	assert_true(breaker_tick(&b, 2 * DELAY));
+}
+
+/* What has worked before is tried again soon; but not for ever, and not when it is plainly gone. */
+static void a_handler_that_worked_is_tried_soon(void **state ATTR_UNUSED)
+{
+	struct breaker b;
+
+	breaker_init(&b, DELAY);
+	breaker_worked(&b, false);
+	assert_true(breaker_broken(&b, "1-1", false, 0));
+	assert_true(breaker_tick(&b, BREAKER_SOON_MS));
+	breaker_broken(&b, "1-2", false, BREAKER_SOON_MS);
+	assert_false(breaker_tick(&b, 2 * BREAKER_SOON_MS));
+	assert_true(breaker_tick(&b, BREAKER_SOON_MS + DELAY));
+
+	breaker_worked(&b, false);
+	assert_true(breaker_missing(&b, 0));
+	assert_false(breaker_missing(&b, 5));
+	assert_false(breaker_tick(&b, BREAKER_SOON_MS));
+	assert_true(breaker_tick(&b, 5 + DELAY));
+}
+
+static void blames_a_task_when_others_work(void **state ATTR_UNUSED)
+{
+	struct breaker b;
+
+	breaker_init(&b, DELAY);
+	breaker_broken(&b, "1-1", false, 0);
+	assert_true(breaker_blames(&b, "1-1"));
+	assert_false(breaker_blames(&b, "1-2"));
+	assert_false(breaker_is_to_blame(&b, "1-1"));
+	breaker_tick(&b, DELAY);
+	breaker_worked(&b, false);
+	assert_true(breaker_is_to_blame(&b, "1-1"));
+	/* Broken on it once more: now others have to work again first. */
+	breaker_broken(&b, "1-1", false, DELAY);
+	assert_false(breaker_is_to_blame(&b, "1-1"));
+}
+
+static void remembers_the_last_few(void **state ATTR_UNUSED)
+{
+	struct breaker b;
+	char id[BOARD_ID_MAX];
+
+	breaker_init(&b, DELAY);
+	for (int i = 0; i <= BREAKER_BLAMED; i++) {
+		snprintf(id, sizeof(id), "%d-0", i);
+		breaker_broken(&b, id, false, 0);
+	}
+	assert_false(breaker_blames(&b, "0-0"));
+	assert_true(breaker_blames(&b, "1-0"));
+	assert_true(breaker_blames(&b, id));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_life)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(opens_and_closes),
+		cmocka_unit_test(old_tasks_decide_nothing),
+		cmocka_unit_test(a_handler_that_worked_is_tried_soon),
+		cmocka_unit_test(blames_a_task_when_others_work),
+		cmocka_unit_test(remembers_the_last_few),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

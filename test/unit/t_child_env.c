@@ -23,7 +23,7 @@ static void begin(struct setup *s)
 	s->q = (struct conf_queue){.name = s->name, .payload_field = s->field, .max_attempts = 12};
 	s->f = (struct run_facts){.queue = &s->q, .consumer = "worker_7", .slot = 3};
 	task_init(&s->t);
-	task_begin(&s->t, slice_str("1700000000000-1"), 2);
+	task_begin(&s->t, NULL, slice_str("1700000000000-1"), 2);
 }
 
 static void make(struct setup *s)

@@ -28,7 +28,7 @@ static void check_json(const struct pair *p, size_t n, const char *except, const
 	json_t *back;
 
 	task_init(&t);
-	task_begin(&t, slice_str("1-1"), 1);
+	task_begin(&t, NULL, slice_str("1-1"), 1);
 	for (size_t i = 0; i < n; i++)
 		task_add_field(&t, slice_of(p[i].name, p[i].name_len),
 			       slice_of(p[i].value, p[i].value_len));

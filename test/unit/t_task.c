@@ -50,7 +50,7 @@ static void add(struct task *t, const char *name, const char *value)
 
 static void begin(struct task *t, const char *id, uint64_t token)
 {
-	task_begin(t, slice_str(id), token);
+	task_begin(t, NULL, slice_str(id), token);
 }
 
 static void test_plain_entry(void **state)
