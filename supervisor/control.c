@@ -2,19 +2,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "buf.h"
 #include "clock.h"
 #include "control.h"
+#include "control_socket.h"
 #include "list.h"
 #include "log.h"
 
 #define FLUSH_MS 200
 #define READ_SIZE 4096
+/* With more than this to read first, a client gets no further request taken. */
+#define OUT_PAUSE (64 * 1024)
+#define GONE_AT_ONCE 16
 
 struct control_call {
 	struct client *client; /* borrowed; NULL once the client went away */
@@ -29,8 +32,9 @@ struct client {
 	ev_io io;
 	struct buf in;
 	struct buf out;
-	bool is_eof;  /* sends no more; may still wait for its answer */
-	bool is_over; /* hung up after the last answer is out */
+	bool is_eof;    /* sends no more; may still wait for its answer */
+	bool is_over;   /* hung up after the last answer is out */
+	bool is_unread; /* not watched for input, so on control.leavers */
 };
 
 struct control {
@@ -38,11 +42,17 @@ struct control {
 	char *path;           /* owned */
 	control_request_fn *fn;
 	void *arg; /* borrowed */
-	int fd;
-	dev_t dev; /* of the socket file we made */
-	ino_t ino;
+	struct control_socket socket;
 	ev_io io;
 	ev_timer pause; /* accept() ran out of file descriptors: try again later */
+	int spare_fd;   /* given up for one client when there are no others; -1 = in use */
+	/*
+	 * An epoll of its own, of the clients that are not read from: the loop would report the
+	 * end of a half-closed one for ever, this one reports only that it has closed for good.
+	 */
+	int leavers;
+	ev_io leavers_io;
+	bool is_warned; /* of a socket that cannot be made again */
 	struct list clients;
 	struct list calls;
 	unsigned n_clients;
@@ -51,64 +61,13 @@ struct control {
 static void on_client(struct ev_loop *loop, ev_io *io, int revents);
 static void take_requests(struct client *cl);
 
-/* ------------------------------------------------------------------ the listening socket */
-
-static int bind_path(int fd, const char *path, struct stat *made)
-{
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	mode_t before;
-	int rc;
-
-	memcpy(sa.sun_path, path, strlen(path) + 1);
-	before = umask(0177); /* never reachable for others, not even for a moment */
-	rc = bind(fd, (const struct sockaddr *)&sa, sizeof(sa));
-	umask(before);
-	if (rc == 0)
-		rc = lstat(path, made);
-	return rc;
-}
-
-static int listen_at(struct control *c, struct err *e)
-{
-	struct stat st;
-	int fd = -1;
-
-	if (strlen(c->path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
-		return err_set(e, EXIT_CONFIG,
-			       "control socket %s: the path has more than 107 bytes; set a shorter "
-			       "supervisor.control_socket",
-			       c->path);
-	if (lstat(c->path, &st) == 0) {
-		if (!S_ISSOCK(st.st_mode))
-			return err_set(e, EXIT_CONFIG,
-				       "control socket %s: something else is there; move it away",
-				       c->path);
-		if (unlink(c->path) != 0 && errno != ENOENT)
-			goto fail;
-	}
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || bind_path(fd, c->path, &st) != 0 || listen(fd, CONTROL_CLIENTS_MAX) != 0)
-		goto fail;
-	c->fd = fd;
-	c->dev = st.st_dev;
-	c->ino = st.st_ino;
-	return 0;
-fail:
-	err_set(e, EXIT_CONFIG, "control socket %s: %s; is the directory there and writable?",
-		c->path, strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
-static bool is_ours(const struct control *c)
-{
-	struct stat st;
-
-	return lstat(c->path, &st) == 0 && st.st_dev == c->dev && st.st_ino == c->ino;
-}
-
 /* ------------------------------------------------------------------ clients */
+
+static void keep_spare(struct control *c)
+{
+	if (c->spare_fd < 0)
+		c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
 
 static void client_free(struct client *cl)
 {
@@ -117,21 +76,47 @@ static void client_free(struct client *cl)
 	if (cl->call)
 		cl->call->client = NULL;
 	ev_io_stop(c->loop, &cl->io);
-	close(cl->fd);
+	close(cl->fd); /* also ends its being on control.leavers */
 	list_remove(&cl->all);
 	c->n_clients--;
 	buf_release(&cl->in);
 	buf_release(&cl->out);
 	free(cl);
+	keep_spare(c);
 }
 
-/* Watches for what can happen next: output first, input only while no request is in work. */
+static bool has_request(const struct client *cl)
+{
+	return cl->in.len > 0 && memchr(cl->in.data, '\n', cl->in.len) != NULL;
+}
+
+static bool is_paused(const struct client *cl)
+{
+	return cl->out.len > OUT_PAUSE;
+}
+
+/* Whoever is not read from is watched for hanging up. */
+static void watch_leaving(struct client *cl, bool is_unread)
+{
+	struct epoll_event ev = {.data.ptr = cl}; /* no event asked for: EPOLLHUP always comes */
+
+	if (cl->is_unread == is_unread)
+		return;
+	if (epoll_ctl(cl->control->leavers, is_unread ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, cl->fd,
+		      &ev) == 0)
+		cl->is_unread = is_unread;
+	else
+		log_warning("control: epoll_ctl: %s", strerror(errno));
+}
+
+/* Watches for what can happen next: output first, input only as far as it can be kept. */
 static void client_watch(struct client *cl)
 {
 	struct ev_loop *loop = cl->control->loop;
-	int events = (cl->out.len ? EV_WRITE : 0) |
-		     (cl->is_eof || cl->in.len > CONTROL_REQUEST_MAX ? 0 : EV_READ);
+	bool is_unread = cl->is_eof || is_paused(cl) || cl->in.len > CONTROL_REQUEST_MAX;
+	int events = (cl->out.len ? EV_WRITE : 0) | (is_unread ? 0 : EV_READ);
 
+	watch_leaving(cl, is_unread);
 	if (ev_is_active(&cl->io) && events == (cl->io.events & (EV_READ | EV_WRITE)))
 		return;
 	ev_io_stop(loop, &cl->io);
@@ -163,12 +148,12 @@ static void client_send(struct client *cl, json_t *line)
 	json_decref(line);
 	INVARIANT(text);
 	if (cl->out.len + strlen(text) > CONTROL_ANSWER_MAX) {
-		log_warning("control: a client reads nothing; its connection is closed");
+		log_warning("control: an answer of more than %d bytes; its connection is closed",
+			    CONTROL_ANSWER_MAX);
 		buf_clear(&cl->out);
-		shutdown(cl->fd, SHUT_RDWR);
 		cl->is_over = true;
 		client_watch(cl);
-		ev_feed_event(cl->control->loop, &cl->io, EV_WRITE); /* frees it, if unowed */
+		ev_feed_event(cl->control->loop, &cl->io, EV_WRITE); /* frees it */
 	} else {
 		buf_adds(&cl->out, text);
 		buf_addc(&cl->out, '\n');
@@ -191,7 +176,7 @@ static void take_one(struct client *cl, const char *text, size_t len)
 {
 	struct control *c = cl->control;
 	struct control_call *call = call_new(cl);
-	json_t *request = json_loadb(text, len, 0, NULL);
+	json_t *request = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
 	const char *verb = json_string_value(json_object_get(request, "verb"));
 
 	if (verb)
@@ -205,8 +190,8 @@ static void take_one(struct client *cl, const char *text, size_t len)
 /* Hands on what is complete, one request at a time. `cl` stays alive. */
 static void take_requests(struct client *cl)
 {
-	while (!cl->call && !cl->is_over) {
-		const char *nl = memchr(cl->in.data, '\n', cl->in.len);
+	while (!cl->call && !cl->is_over && !is_paused(cl)) {
+		const char *nl = cl->in.len ? memchr(cl->in.data, '\n', cl->in.len) : NULL;
 		size_t len;
 
 		if (!nl && cl->in.len > CONTROL_REQUEST_MAX) {
@@ -222,7 +207,13 @@ static void take_requests(struct client *cl)
 			take_one(cl, cl->in.data, len);
 		buf_consume(&cl->in, len + 1);
 	}
-	client_watch(cl);
+}
+
+static bool has_hung_up(const struct client *cl)
+{
+	struct pollfd p = {.fd = cl->fd};
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 /* False: the client is gone. */
@@ -232,14 +223,37 @@ static bool client_read(struct client *cl)
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
-	if (n == 0)
-		cl->is_eof = true;
-	else
+	if (n > 0) {
 		buf_commit(&cl->in, (size_t)n);
-	return true;
+		return true;
+	}
+	cl->is_eof = true;
+	/* Only its sending side? Then it waits for the answer. */
+	return !has_hung_up(cl);
 }
 
-static void on_client(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents)
+/* It asked and hung up: what it asked for is done all the same, the answers go nowhere. */
+static void client_gone(struct client *cl)
+{
+	while (!cl->is_eof && cl->in.len <= CONTROL_REQUEST_MAX) {
+		size_t before = cl->in.len;
+
+		if (!client_read(cl) || cl->in.len == before)
+			break;
+	}
+	for (;;) {
+		buf_clear(&cl->out);
+		if (cl->call)
+			cl->call->client = NULL;
+		cl->call = NULL;
+		if (cl->is_over || !has_request(cl))
+			break;
+		take_requests(cl);
+	}
+	client_free(cl);
+}
+
+static void on_client(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct client *cl = container_of(io, struct client, io);
 	bool is_alive = true;
@@ -250,13 +264,28 @@ static void on_client(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents)
 		take_requests(cl);
 		is_alive = client_write(cl);
 	}
-	/* Half-closed and nothing owed: done. (A full close while we work shows at the write.) */
-	if (is_alive && (cl->is_eof || cl->is_over) && !cl->call && cl->out.len == 0)
-		is_alive = false;
-	if (is_alive)
-		client_watch(cl);
-	else
+	if (!is_alive) {
+		client_gone(cl);
+		return;
+	}
+	if (cl->out.len == 0 && (cl->is_over || (cl->is_eof && !cl->call && !has_request(cl)))) {
 		client_free(cl);
+		return;
+	}
+	client_watch(cl);
+	/* It has read what held its next request up: that is taken in the next turn. */
+	if (!cl->call && !is_paused(cl) && has_request(cl))
+		ev_feed_event(loop, &cl->io, EV_WRITE);
+}
+
+static void on_leaving(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents ATTR_UNUSED)
+{
+	struct control *c = container_of(io, struct control, leavers_io);
+	struct epoll_event events[GONE_AT_ONCE];
+	int n = epoll_wait(c->leavers, events, GONE_AT_ONCE, 0);
+
+	for (int i = 0; i < n; i++)
+		client_gone(events[i].data.ptr);
 }
 
 static bool is_welcome(int fd)
@@ -276,10 +305,36 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *t, int revents ATTR_UN
 	ev_io_start(loop, &c->io);
 }
 
+/* accept(), with the descriptor kept in reserve when there is no other. */
+static int accept_one(struct control *c)
+{
+	int fd = accept4(c->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || c->spare_fd < 0)
+		return fd;
+	close(c->spare_fd);
+	c->spare_fd = -1;
+	return accept4(c->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* One too many: told so as far as its socket takes it, and hung up on. */
+static void turn_away(int fd)
+{
+	char answer[160];
+
+	snprintf(answer, sizeof(answer),
+		 "{\"ok\":false,\"error\":\"the supervisor serves %d clients already; try "
+		 "again\",\"exit\":%d}\n",
+		 CONTROL_CLIENTS_MAX, EXIT_UNREACHABLE);
+	if (send(fd, answer, strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("control: a client too many: %s", strerror(errno));
+	close(fd);
+}
+
 static void on_connect(struct ev_loop *loop, ev_io *io, int revents ATTR_UNUSED)
 {
 	struct control *c = container_of(io, struct control, io);
-	int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept_one(c);
 	struct client *cl;
 
 	if (fd < 0) {
@@ -292,8 +347,12 @@ static void on_connect(struct ev_loop *loop, ev_io *io, int revents ATTR_UNUSED)
 		}
 		return;
 	}
-	if (c->n_clients >= CONTROL_CLIENTS_MAX || !is_welcome(fd)) {
+	if (!is_welcome(fd)) {
 		close(fd);
+		return;
+	}
+	if (c->n_clients >= CONTROL_CLIENTS_MAX) {
+		turn_away(fd);
 		return;
 	}
 	cl = xcalloc(1, sizeof(*cl));
@@ -318,35 +377,52 @@ struct control *control_open(struct ev_loop *loop, const char *path, control_req
 	c->path = xstrdup(path);
 	c->fn = fn;
 	c->arg = arg;
+	c->socket.fd = -1;
+	c->spare_fd = -1;
 	list_init(&c->clients);
 	list_init(&c->calls);
 	ev_init(&c->pause, on_pause_over);
-	if (listen_at(c, e) != 0) {
+	c->leavers = epoll_create1(EPOLL_CLOEXEC);
+	if (c->leavers < 0)
+		err_set(e, EXIT_CONFIG, "control socket %s: epoll_create1: %s", path,
+			strerror(errno));
+	if (c->leavers < 0 || control_socket_open(&c->socket, c->path, e) != 0) {
+		if (c->leavers >= 0)
+			close(c->leavers);
 		free(c->path);
 		free(c);
 		return NULL;
 	}
-	ev_io_init(&c->io, on_connect, c->fd, EV_READ);
+	keep_spare(c);
+	ev_io_init(&c->leavers_io, on_leaving, c->leavers, EV_READ);
+	ev_io_start(loop, &c->leavers_io);
+	ev_io_init(&c->io, on_connect, c->socket.fd, EV_READ);
 	ev_io_start(loop, &c->io);
 	return c;
+}
+
+static void stop_listening(struct control *c)
+{
+	ev_io_stop(c->loop, &c->io);
+	ev_timer_stop(c->loop, &c->pause);
+	control_socket_close(&c->socket, c->path);
 }
 
 bool control_check(struct control *c)
 {
 	struct err e;
 
-	if (is_ours(c))
+	if (control_socket_is_ours(&c->socket, c->path))
 		return false;
-	ev_io_stop(c->loop, &c->io);
-	ev_timer_stop(c->loop, &c->pause);
-	if (c->fd >= 0)
-		close(c->fd);
-	c->fd = -1;
-	if (listen_at(c, &e) != 0) {
-		log_warning("%s", e.text);
+	stop_listening(c);
+	if (control_socket_open(&c->socket, c->path, &e) != 0) {
+		if (!c->is_warned)
+			log_warning("%s", e.text);
+		c->is_warned = true;
 		return false;
 	}
-	ev_io_set(&c->io, c->fd, EV_READ);
+	c->is_warned = false;
+	ev_io_set(&c->io, c->socket.fd, EV_READ);
 	ev_io_start(c->loop, &c->io);
 	return true;
 }
@@ -376,21 +452,25 @@ void control_close(struct control *c)
 
 	if (!c)
 		return;
+	/* First: whoever is told that we have gone may start the next one at once. */
+	stop_listening(c);
 	while (!list_empty(&c->calls))
 		control_fail(list_entry(c->calls.next, struct control_call, all), EXIT_UNREACHABLE,
 			     "the supervisor is leaving; start it again");
 	flush_all(c);
 	list_each_safe (it, tmp, &c->clients)
 		client_free(list_entry(it, struct client, all));
-	ev_io_stop(c->loop, &c->io);
-	ev_timer_stop(c->loop, &c->pause);
-	if (c->fd >= 0) {
-		if (is_ours(c))
-			unlink(c->path);
-		close(c->fd);
-	}
+	ev_io_stop(c->loop, &c->leavers_io);
+	close(c->leavers);
+	if (c->spare_fd >= 0)
+		close(c->spare_fd);
 	free(c->path);
 	free(c);
+}
+
+bool control_is_heard(const struct control_call *call)
+{
+	return call->client != NULL;
 }
 
 void control_say(struct control_call *call, const char *fmt, ...)
@@ -399,13 +479,13 @@ void control_say(struct control_call *call, const char *fmt, ...)
 	json_t *line;
 	va_list ap;
 
-	if (!call->client)
-		return;
+	if (!call->client || is_paused(call->client))
+		return; /* progress is a courtesy: none for whoever does not read it */
 	va_start(ap, fmt);
 	buf_vaddf(&text, fmt, ap);
 	va_end(ap);
 	line = json_pack("{s:s%}", "say", text.data, text.len);
-	if (line) /* NULL: not UTF-8; progress is a courtesy */
+	if (line) /* NULL: not UTF-8 */
 		client_send(call->client, line);
 	buf_release(&text);
 }

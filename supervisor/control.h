@@ -4,8 +4,9 @@
  * knows no supervisor: each request goes to one callback, which answers now or later.
  *
  * Invariants: nothing here blocks; a client has one request in work at a time, what it sends
- * meanwhile waits; every buffer and the number of clients are bounded; only the own user and root
- * are let in (mode 0600, and SO_PEERCRED).
+ * meanwhile waits, also while it does not read its answers; one that has hung up is freed at once,
+ * whatever it still waits for; every buffer and the number of clients are bounded; only the own
+ * user and root are let in (mode 0600, and SO_PEERCRED).
  */
 #ifndef REDISQ_CONTROL_H
 #define REDISQ_CONTROL_H
@@ -29,23 +30,29 @@ struct control_call; /* one request being answered; alive until control_done() o
  * (the answer then goes nowhere). `verb` and `request` are valid during the call only.
  */
 typedef void control_request_fn(void *arg, struct control_call *call, const char *verb,
-				const json_t *request);
+				json_t *request);
 
 /*
- * Listens on `path` (0600). A stale socket there is replaced: the caller holds the instance's
- * lock. NULL with `e` (exit code 78) when that cannot be. `arg` is borrowed.
+ * Listens on `path` (0600). A stale socket there is replaced, one that somebody listens at is not.
+ * NULL with `e` when that cannot be: exit code 73 for somebody else's, otherwise 78. `arg` is
+ * borrowed.
  */
 struct control *control_open(struct ev_loop *loop, const char *path, control_request_fn *fn,
 			     void *arg, struct err *e);
 /*
- * Answers what is still unanswered with an error, flushes for at most 200 ms, unlinks the socket
- * if it is still ours, frees all. Calls of before are not to be used any more. NULL is fine.
+ * Unlinks the socket if it is still ours, answers what is still unanswered with an error, flushes
+ * for at most 200 ms, frees all. Calls of before are not to be used any more. NULL is fine.
  */
 void control_close(struct control *c);
-/* Re-creates the socket when somebody removed or replaced it; true = did. */
+/*
+ * Re-creates the socket when somebody removed or replaced it; true = did. Where another supervisor
+ * listens there now, that is said once and it is left alone.
+ */
 bool control_check(struct control *c);
 
-/* A progress line for the one who waits. */
+/* False: the client has hung up; whatever waits for its sake can be let go of. */
+bool control_is_heard(const struct control_call *call);
+/* A progress line for the one who waits; dropped where that one does not read. */
 void control_say(struct control_call *call, const char *fmt, ...) ATTR_PRINTF(2, 3);
 /* Ends the call; steals the reference to `result`, NULL = {}. */
 void control_done(struct control_call *call, json_t *result);

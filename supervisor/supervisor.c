@@ -291,11 +291,7 @@ static int exit_code(const struct supervisor *sv)
 
 static void answer_last_requests(struct supervisor *sv)
 {
-	waiters_look(&sv->waiters, sv);
-	waiters_end(&sv->waiters, "the supervisor has ended");
-	if (sv->kill_call)
-		control_done(sv->kill_call, json_pack("{s:b}", "forced", sv->house.forced));
-	sv->kill_call = NULL;
+	waiters_end(&sv->waiters, sv, "the supervisor has ended");
 }
 
 static void release(struct supervisor *sv)

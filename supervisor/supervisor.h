@@ -51,8 +51,7 @@ struct supervisor {
 	struct control *control;        /* owned */
 	struct private_redis *redis;    /* owned, NULL without -e */
 	struct daemon *daemon;          /* borrowed */
-	struct list waiters;            /* requests that wait for a fact */
-	struct control_call *kill_call; /* answered last */
+	struct waiters waiters;         /* requests that wait for a fact */
 	int64_t started_ms;             /* monotonic */
 	int64_t ticked_ms;              /* boot clock of the last tick */
 	unsigned n_ticks;
@@ -103,6 +102,6 @@ void supervisor_reload_step(struct supervisor *sv);
 json_t *supervisor_status(struct supervisor *sv);
 /* verbs.c: the control socket's callback. */
 void supervisor_request(void *arg, struct control_call *call, const char *verb,
-			const json_t *request);
+			json_t *request);
 
 #endif

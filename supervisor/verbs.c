@@ -1,13 +1,18 @@
 /*
  * verbs.c - what each verb of the control socket does (control.txt is the contract). A verb
- * changes what is wanted and, with "wait", is answered when it is so.
+ * changes what is wanted and, with "wait", is answered when it is so (facts.h).
+ *
+ * Every member of a request is checked before the verb begins: one of another type than it should
+ * have, or one the verb does not have, must never read as "none given", which means "all".
  */
+#include "facts.h"
 #include "log.h"
+#include "suggest.h"
 #include "supervisor.h"
 
 struct request {
 	struct control_call *call;
-	const json_t *json; /* borrowed */
+	json_t *json; /* borrowed; not changed */
 	bool wait;
 };
 
@@ -45,186 +50,111 @@ static struct fleet *first_fleet(struct supervisor *sv)
 	return list_empty(&sv->fleets) ? NULL : list_entry(sv->fleets.next, struct fleet, link);
 }
 
-/* null, QUEUE, QUEUE/N or N; a queue's whole name comes first. False: answered already. */
-static bool find_target(struct supervisor *sv, struct request *r, struct target *t)
+static void no_such_queue(struct supervisor *sv, struct request *r, const char *name)
 {
-	const char *text = text_of(r, "target");
-	const char *slash = text ? strrchr(text, '/') : NULL;
-	struct fleet *f;
+	struct suggest near = {0};
+	struct list *it;
 
-	*t = (struct target){.slot = -1};
-	if (!text)
+	list_each (it, &sv->fleets)
+		suggest_try(&near, name, list_entry(it, struct fleet, link)->queue);
+	if (near.word)
+		control_fail(r->call, EXIT_USAGE, "no queue %s; did you mean %s?", name, near.word);
+	else
+		control_fail(r->call, EXIT_USAGE,
+			     "no queue or slot %s; redisqctl status lists them", name);
+}
+
+/* "demo, video" */
+static void add_queues(struct supervisor *sv, struct buf *out)
+{
+	struct list *it;
+
+	list_each (it, &sv->fleets)
+		buf_addf(out, "%s%s", out->len ? ", " : "",
+			 list_entry(it, struct fleet, link)->queue);
+}
+
+/* N alone. False: answered already. */
+static bool find_slot_number(struct supervisor *sv, struct request *r, int n, struct target *t)
+{
+	struct buf queues = BUF_INIT;
+
+	if (n_fleets(sv) == 1) {
+		t->queue = xstrdup(first_fleet(sv)->queue);
+		t->slot = n;
 		return true;
+	}
+	add_queues(sv, &queues);
+	control_fail(r->call, EXIT_USAGE, "slot %d of which queue?; write QUEUE/%d, there are %s",
+		     n, n, queues.len ? queues.data : "none");
+	buf_release(&queues);
+	return false;
+}
+
+static bool find_slot_integer(struct supervisor *sv, struct request *r, json_int_t n,
+			      struct target *t)
+{
+	if (n >= 0 && n < FLEET_WORKERS_MAX)
+		return find_slot_number(sv, r, (int)n, t);
+	control_fail(r->call, EXIT_USAGE, "no slot %lld; redisqctl status lists them",
+		     (long long)n);
+	return false;
+}
+
+/* QUEUE, QUEUE/N or N; a queue's whole name comes first. False: answered already. */
+static bool find_named(struct supervisor *sv, struct request *r, const char *text, struct target *t)
+{
+	const char *slash = strrchr(text, '/');
+
 	if (supervisor_fleet(sv, text)) {
 		t->queue = xstrdup(text);
 		return true;
 	}
-	if (slot_number(text) >= 0) {
-		if (n_fleets(sv) != 1) {
-			control_fail(r->call, EXIT_USAGE,
-				     "slot %s of which queue?; there are several, write QUEUE/%s",
-				     text, text);
-			return false;
-		}
-		t->queue = xstrdup(first_fleet(sv)->queue);
-		t->slot = slot_number(text);
-	} else if (slash && slot_number(slash + 1) >= 0) {
-		t->queue = xmemdup0(text, (size_t)(slash - text));
-		t->slot = slot_number(slash + 1);
-	} else {
-		control_fail(r->call, EXIT_USAGE,
-			     "no queue or slot %s; redisqctl status lists them", text);
+	if (slot_number(text) >= 0)
+		return find_slot_number(sv, r, slot_number(text), t);
+	if (!slash || slot_number(slash + 1) < 0) {
+		no_such_queue(sv, r, text);
 		return false;
 	}
+	t->queue = xmemdup0(text, (size_t)(slash - text));
+	t->slot = slot_number(slash + 1);
+	if (supervisor_fleet(sv, t->queue))
+		return true;
+	no_such_queue(sv, r, t->queue);
+	target_release(t);
+	return false;
+}
+
+/* null or none = all, a name, or a number: a slot. False: answered already. */
+static bool find_target(struct supervisor *sv, struct request *r, struct target *t)
+{
+	const json_t *given = json_object_get(r->json, "target");
+	const struct fleet *f;
+	bool found = true;
+
+	*t = (struct target){.slot = -1};
+	if (json_is_string(given))
+		found = find_named(sv, r, json_string_value(given), t);
+	else if (json_is_integer(given))
+		found = find_slot_integer(sv, r, json_integer_value(given), t);
+	if (!found || t->slot < 0)
+		return found;
 	f = supervisor_fleet(sv, t->queue);
-	if (!f || (size_t)t->slot >= f->n_slots) {
-		control_fail(r->call, EXIT_USAGE,
-			     "no slot %d of queue %s; redisqctl status lists them", t->slot,
-			     t->queue);
-		target_release(t);
-		return false;
-	}
-	return true;
+	if ((size_t)t->slot < f->n_slots)
+		return true;
+	control_fail(r->call, EXIT_USAGE, "no slot %d of queue %s; redisqctl status lists them",
+		     t->slot, t->queue);
+	target_release(t);
+	return false;
 }
 
-typedef void slot_visit_fn(struct fleet *f, struct slot *s, void *arg);
-
-static void each_slot(struct supervisor *sv, const struct target *t, slot_visit_fn *fn, void *arg)
-{
-	struct list *it;
-
-	list_each (it, &sv->fleets) {
-		struct fleet *f = list_entry(it, struct fleet, link);
-
-		if (t->queue && strcmp(t->queue, f->queue) != 0)
-			continue;
-		for (size_t i = 0; i < f->n_slots; i++)
-			if (t->slot < 0 || (size_t)t->slot == i)
-				fn(f, f->slots[i], arg);
-	}
-}
-
-/* -------------------------------------------------------------------------- facts to wait for */
-
-static void count_processes(struct fleet *f ATTR_UNUSED, struct slot *s, void *arg)
-{
-	*(int *)arg += slot_has_process(s);
-}
-
-static enum waiter_answer are_gone(struct supervisor *sv, const struct target *t,
-				   struct buf *why ATTR_UNUSED)
-{
-	int n = 0;
-
-	each_slot(sv, t, count_processes, &n);
-	return n == 0 ? WAITER_DONE : WAITER_NOT_YET;
-}
-
-struct readiness {
-	bool all;
-	struct buf *why;
-};
-
-static void look_ready(struct fleet *f, struct slot *s, void *arg)
-{
-	struct readiness *r = arg;
-	const struct proc *p = s->current;
-
-	if (!fleet_slot_wanted(f, s) || (p && p->state == PROC_READY))
-		return;
-	r->all = false;
-	if (!p || r->why->len)
-		return;
-	if (p->state == PROC_PARKED)
-		buf_addf(r->why, "%s/%u is parked: %s", f->queue, s->index,
-			 p->refused ? p->refused : "crash loop; see redisqctl logs");
-	else if (p->state == PROC_BACKOFF)
-		buf_addf(r->why, "%s/%u died and waits for its next start; see redisqctl logs",
-			 f->queue, s->index);
-	else if (p->redis_wait)
-		buf_addf(r->why, "%s/%u waits for Redis: %s", f->queue, s->index,
-			 p->note ? p->note : "no reason given");
-}
-
-static enum waiter_answer are_ready(struct supervisor *sv, const struct target *t, struct buf *why)
-{
-	struct readiness r = {.all = true, .why = why};
-
-	if (sv->mode >= MODE_DRAINING) {
-		buf_adds(why, "the supervisor is draining");
-		return WAITER_FAILED;
-	}
-	each_slot(sv, t, look_ready, &r);
-	if (r.all)
-		return WAITER_DONE;
-	return why->len ? WAITER_FAILED : WAITER_NOT_YET;
-}
-
-/* The wanted ones are ready, the others gone. */
-static void count_surplus(struct fleet *f, struct slot *s, void *arg)
-{
-	if (!fleet_slot_wanted(f, s))
-		*(int *)arg += slot_has_process(s);
-}
-
-static enum waiter_answer are_scaled(struct supervisor *sv, const struct target *t, struct buf *why)
-{
-	int surplus = 0;
-	enum waiter_answer ready = are_ready(sv, t, why);
-
-	if (ready != WAITER_DONE)
-		return ready;
-	each_slot(sv, t, count_surplus, &surplus);
-	return surplus == 0 ? WAITER_DONE : WAITER_NOT_YET;
-}
-
-static enum waiter_answer is_reloaded(struct supervisor *sv, const struct target *t ATTR_UNUSED,
-				      struct buf *why)
-{
-	if (sv->mode >= MODE_DRAINING) {
-		buf_adds(why, "the supervisor is draining");
-		return WAITER_FAILED;
-	}
-	if (sv->reloading)
-		return WAITER_NOT_YET;
-	if (sv->last_reload.ok)
-		return WAITER_DONE;
-	buf_adds(why, sv->last_reload.error);
-	return WAITER_FAILED;
-}
-
-static enum waiter_answer is_rolled(struct supervisor *sv, const struct target *t, struct buf *why)
-{
-	struct list *it;
-
-	list_each (it, &sv->fleets) {
-		const struct fleet *f = list_entry(it, struct fleet, link);
-
-		if (t->queue && strcmp(t->queue, f->queue) != 0)
-			continue;
-		if (f->roll.active)
-			return WAITER_NOT_YET;
-		if (f->roll.failed && !why->len)
-			buf_adds(why, f->roll.failed);
-	}
-	return why->len ? WAITER_FAILED : WAITER_DONE;
-}
-
-/* Rolled, and those that had been stopped are ready, too. */
-static enum waiter_answer are_restarted(struct supervisor *sv, const struct target *t,
-					struct buf *why)
-{
-	enum waiter_answer rolled = is_rolled(sv, t, why);
-
-	return rolled == WAITER_DONE ? are_ready(sv, t, why) : rolled;
-}
-
-/* Answers now, or when `fn` says so; takes over the target. */
-static void answer(struct supervisor *sv, struct request *r, struct target *t, waiter_fn *fn)
+/* Answers now, or when the fact holds; takes over the target. */
+static void answer(struct supervisor *sv, struct request *r, struct target *t,
+		   const struct fact *fact)
 {
 	house_changed(&sv->house);
 	if (r->wait) {
-		waiters_add(&sv->waiters, r->call, t, fn, fn == are_gone || fn == are_scaled);
+		waiters_add(sv, r->call, t, fact);
 		return;
 	}
 	target_release(t);
@@ -276,7 +206,7 @@ static void do_reload(struct supervisor *sv, struct request *r)
 		control_fail(r->call, EXIT_CONFIG, "%s; nothing was changed",
 			     sv->last_reload.error);
 	else
-		answer(sv, r, &all, is_reloaded);
+		answer(sv, r, &all, &fact_reloaded);
 }
 
 static void stop_slot(struct fleet *f ATTR_UNUSED, struct slot *s, void *arg ATTR_UNUSED)
@@ -298,8 +228,8 @@ static void do_stop(struct supervisor *sv, struct request *r)
 	if (!find_target(sv, r, &t))
 		return;
 	forget_forced(sv);
-	each_slot(sv, &t, stop_slot, NULL);
-	answer(sv, r, &t, are_gone);
+	target_each_slot(sv, &t, stop_slot, NULL);
+	answer(sv, r, &t, &fact_stopped);
 }
 
 static void start_slot(struct fleet *f ATTR_UNUSED, struct slot *s, void *arg ATTR_UNUSED)
@@ -317,8 +247,8 @@ static void do_start(struct supervisor *sv, struct request *r)
 	}
 	if (!find_target(sv, r, &t))
 		return;
-	each_slot(sv, &t, start_slot, NULL);
-	answer(sv, r, &t, are_ready);
+	target_each_slot(sv, &t, start_slot, NULL);
+	answer(sv, r, &t, &fact_started);
 }
 
 static void restart_slot(struct fleet *f, struct slot *s, void *arg ATTR_UNUSED)
@@ -339,8 +269,8 @@ static void do_restart(struct supervisor *sv, struct request *r)
 	}
 	if (!find_target(sv, r, &t))
 		return;
-	each_slot(sv, &t, restart_slot, NULL);
-	answer(sv, r, &t, are_restarted);
+	target_each_slot(sv, &t, restart_slot, NULL);
+	answer(sv, r, &t, &fact_restarted);
 }
 
 /* "N", "+N", "-N" against what is wanted now; -1: not a number, or out of range. */
@@ -358,28 +288,43 @@ static int parse_workers(const char *text, unsigned now)
 	return n <= FLEET_WORKERS_MAX ? n : -1;
 }
 
-static void do_scale(struct supervisor *sv, struct request *r)
+/* The queue to be scaled; NULL: answered already. */
+static struct fleet *fleet_to_scale(struct supervisor *sv, struct request *r)
 {
 	const char *queue = text_of(r, "queue");
-	const char *workers = text_of(r, "workers");
-	struct target t = {.slot = -1};
 	struct fleet *f = queue ? supervisor_fleet(sv, queue) : first_fleet(sv);
+	struct buf queues = BUF_INIT;
+
+	if (!f && queue) {
+		no_such_queue(sv, r, queue);
+	} else if (!f || (!queue && n_fleets(sv) != 1)) {
+		add_queues(sv, &queues);
+		control_fail(r->call, EXIT_USAGE,
+			     "which queue?; say redisqctl scale QUEUE N, there are %s",
+			     queues.len ? queues.data : "none");
+		buf_release(&queues);
+		f = NULL;
+	} else if (f->leaving) {
+		control_fail(r->call, 1, "queue %s is draining", f->queue);
+		f = NULL;
+	}
+	return f;
+}
+
+static void do_scale(struct supervisor *sv, struct request *r)
+{
+	struct fleet *f = fleet_to_scale(sv, r);
+	const json_t *given = json_object_get(r->json, "workers");
+	struct target t = {.slot = -1};
+	char number[24];
+	const char *workers = json_string_value(given);
 	int n;
 
-	if (!f) {
-		control_fail(r->call, EXIT_USAGE, "no queue %s; redisqctl status lists them",
-			     queue ? queue : "at all");
+	if (!f)
 		return;
-	}
-	if (!queue && n_fleets(sv) != 1) {
-		control_fail(r->call, EXIT_USAGE,
-			     "which queue?; there are several: redisqctl scale "
-			     "QUEUE N");
-		return;
-	}
-	if (f->leaving) {
-		control_fail(r->call, 1, "queue %s is draining", f->queue);
-		return;
+	if (json_is_integer(given)) {
+		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(given));
+		workers = json_integer_value(given) < 0 ? "a negative number" : number;
 	}
 	n = workers ? parse_workers(workers, fleet_wanted(f)) : -1;
 	if (n < 0) {
@@ -390,9 +335,9 @@ static void do_scale(struct supervisor *sv, struct request *r)
 	}
 	forget_forced(sv);
 	fleet_scale(f, n);
-	log_info("queue %s: %d workers wanted", f->queue, n);
+	log_info("queue %s: %d worker%s wanted", f->queue, n, n == 1 ? "" : "s");
 	t.queue = xstrdup(f->queue);
-	answer(sv, r, &t, are_scaled);
+	answer(sv, r, &t, &fact_scaled);
 }
 
 static void do_reopen_logs(struct supervisor *sv, struct request *r)
@@ -415,31 +360,118 @@ static void do_resume(struct supervisor *sv, struct request *r)
 
 static void do_kill(struct supervisor *sv, struct request *r)
 {
-	bool fast = json_is_true(json_object_get(r->json, "fast"));
+	struct target all = {.slot = -1};
 	bool no_wait = json_is_false(json_object_get(r->json, "wait"));
 
-	if (sv->kill_call || no_wait)
-		control_done(r->call, NULL); /* the first one waits for the end */
-	else
-		sv->kill_call = r->call;
-	if (fast)
+	if (json_is_true(json_object_get(r->json, "fast")))
 		supervisor_stop(sv);
 	else
 		supervisor_drain(sv);
+	if (no_wait)
+		control_done(r->call, NULL);
+	else
+		waiters_add(sv, r->call, &all, &fact_ended);
 }
 
-void supervisor_request(void *arg, struct control_call *call, const char *verb,
-			const json_t *request)
+/* ------------------------------------------------------------------------------ the requests */
+
+enum member_types {
+	TAKES_TEXT = 1 << 0,
+	TAKES_NUMBER = 1 << 1,
+	TAKES_BOOL = 1 << 2,
+};
+
+#define MEMBERS_MAX 3
+
+struct member {
+	const char *name;
+	unsigned types; /* null is good for each */
+};
+
+#define WAIT \
+	{ \
+		"wait", TAKES_BOOL \
+	}
+#define TARGET \
+	{ \
+		"target", TAKES_TEXT | TAKES_NUMBER \
+	}
+
+static const struct verb {
+	const char *name;
+	void (*run)(struct supervisor *sv, struct request *r);
+	struct member members[MEMBERS_MAX];
+} verbs[] = {
+	{"ping", do_ping, {WAIT}},
+	{"status", do_status, {WAIT}},
+	{"config", do_config, {WAIT}},
+	{"reload", do_reload, {WAIT}},
+	{"stop", do_stop, {WAIT, TARGET}},
+	{"start", do_start, {WAIT, TARGET}},
+	{"restart", do_restart, {WAIT, TARGET}},
+	{"scale", do_scale, {WAIT, {"queue", TAKES_TEXT}, {"workers", TAKES_TEXT | TAKES_NUMBER}}},
+	{"reopen-logs", do_reopen_logs, {WAIT}},
+	{"quiet", do_quiet, {WAIT}},
+	{"resume", do_resume, {WAIT}},
+	{"kill", do_kill, {WAIT, {"fast", TAKES_BOOL}}},
+};
+
+#undef WAIT
+#undef TARGET
+
+static bool is_taken(const struct member *m, const json_t *value)
 {
-	static const struct {
-		const char *verb;
-		void (*fn)(struct supervisor *sv, struct request *r);
-	} verbs[] = {
-		{"ping", do_ping},       {"status", do_status}, {"config", do_config},
-		{"reload", do_reload},   {"stop", do_stop},     {"start", do_start},
-		{"restart", do_restart}, {"scale", do_scale},   {"reopen-logs", do_reopen_logs},
-		{"quiet", do_quiet},     {"resume", do_resume}, {"kill", do_kill},
-	};
+	if (json_is_null(value))
+		return true;
+	return ((m->types & TAKES_TEXT) && json_is_string(value)) ||
+	       ((m->types & TAKES_NUMBER) && json_is_integer(value)) ||
+	       ((m->types & TAKES_BOOL) && json_is_boolean(value));
+}
+
+/* "a text or a whole number" */
+static void add_types(struct buf *out, unsigned types)
+{
+	static const char *const words[] = {"a text", "a whole number", "true or false"};
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (types & (1U << i))
+			buf_addf(out, "%s%s", out->len ? " or " : "", words[i]);
+}
+
+/* Every member is one the verb has, and of its type. False: answered already. */
+static bool check_members(const struct verb *v, struct request *r)
+{
+	void *it = json_object_iter(r->json);
+
+	for (; it; it = json_object_iter_next(r->json, it)) {
+		const char *name = json_object_iter_key(it);
+		const struct member *m = NULL;
+		struct buf types = BUF_INIT;
+
+		if (strcmp(name, "verb") == 0)
+			continue;
+		for (size_t i = 0; i < MEMBERS_MAX && v->members[i].name; i++)
+			if (strcmp(v->members[i].name, name) == 0)
+				m = &v->members[i];
+		if (m && is_taken(m, json_object_iter_value(it)))
+			continue;
+		if (m)
+			add_types(&types, m->types);
+		if (m)
+			control_fail(r->call, EXIT_USAGE, "%s: \"%s\" takes %s or null", v->name,
+				     name, types.data);
+		else
+			control_fail(r->call, EXIT_USAGE,
+				     "%s has no \"%s\"; is redisqctl newer than the supervisor?",
+				     v->name, name);
+		buf_release(&types);
+		return false;
+	}
+	return true;
+}
+
+void supervisor_request(void *arg, struct control_call *call, const char *name, json_t *request)
+{
 	struct request r = {
 		.call = call,
 		.json = request,
@@ -447,11 +479,12 @@ void supervisor_request(void *arg, struct control_call *call, const char *verb,
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
-		if (strcmp(verbs[i].verb, verb) == 0) {
-			verbs[i].fn(arg, &r);
-			return;
-		}
+		if (strcmp(verbs[i].name, name) != 0)
+			continue;
+		if (check_members(&verbs[i], &r))
+			verbs[i].run(arg, &r);
+		return;
 	}
 	control_fail(call, EXIT_USAGE,
-		     "the supervisor knows no verb %s; is redisqctl newer than it?", verb);
+		     "the supervisor knows no verb %s; is redisqctl newer than it?", name);
 }

@@ -1,10 +1,15 @@
 /*
  * waiters.h - requests that are answered when a fact holds: "all stopped", "ready again", "rolled".
- * Looked at at the end of every loop turn in which something changed.
+ * The facts themselves are in facts.h.
+ *
+ * Looked at at the end of every loop turn in which something changed. While one waits, it is told
+ * what for, at most every 2 s and only when that has changed. Invariant: a waiter whose client
+ * has hung up is let go of, at the next look.
  */
 #ifndef REDISQ_WAITERS_H
 #define REDISQ_WAITERS_H
 
+#include <ev.h>
 #include <jansson.h>
 
 #include "buf.h"
@@ -21,20 +26,37 @@ struct target {
 	int slot;
 };
 
-/* WAITER_FAILED: `why` holds the text. */
-typedef enum waiter_answer waiter_fn(struct supervisor *sv, const struct target *t,
-				     struct buf *why);
+/* A request that waits, as a fact sees it. */
+struct wish {
+	struct target target;
+	int64_t asked_ms; /* monotonic */
+};
 
-void waiters_init(struct list *waiters);
 /*
- * Takes over `t`'s string. Answers at once when the fact holds already (at the next look). `stops`:
- * the answer tells whether anything was forced.
+ * NOT_YET: `why` may say what it waits for ("demo/0: 2 tasks still run"); FAILED: it says why.
+ * Looks only, changes nothing.
  */
-void waiters_add(struct list *waiters, struct control_call *call, const struct target *t,
-		 waiter_fn *fn, bool stops);
-void waiters_look(struct list *waiters, struct supervisor *sv);
-/* Ends all: the supervisor leaves. */
-void waiters_end(struct list *waiters, const char *why);
+typedef enum waiter_answer fact_fn(const struct supervisor *sv, const struct wish *wish,
+				   struct buf *why);
+
+struct fact {
+	fact_fn *look;
+	bool stops;  /* the answer tells whether anything was forced */
+	bool at_end; /* never before the supervisor ends */
+};
+
+struct waiters {
+	struct list list;
+	ev_timer progress; /* runs while somebody waits */
+};
+
+void waiters_init(struct waiters *w);
+/* Takes over `t`'s string. Answered at the next look, if the fact holds by then. */
+void waiters_add(struct supervisor *sv, struct control_call *call, struct target *t,
+		 const struct fact *fact);
+void waiters_look(struct waiters *w, struct supervisor *sv);
+/* Ends all, those that waited for this very end with success: the supervisor leaves. */
+void waiters_end(struct waiters *w, struct supervisor *sv, const char *why);
 void target_release(struct target *t);
 
 #endif

@@ -9,7 +9,7 @@
 
 static void say(void *arg ATTR_UNUSED, const char *text)
 {
-	out_print("%s\n", text);
+	fprintf(stderr, "%s\n", text);
 }
 
 /* Steals `request`. With waiting there is no limit: a task may run for hours. */
