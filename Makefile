@@ -48,7 +48,7 @@ CFLAGS += -Werror
 endif
 
 # ------------------------------------------------------------------ what is made of what
-COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number \
+COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number conf_program \
 	conf_read conf_row conf_snapshot conf_value conf_words cpus env err filename keys line log \
 	obituary paths percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet \
 	rconn_plain rconn_resp rconn_retry readfile redis_url scoreboard script sig spawn spawn_sweep \

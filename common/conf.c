@@ -336,6 +336,25 @@ static int check_text(const char *value, struct err *e)
 	return 0;
 }
 
+/* ", in place of 8 (redisq.ini:5)": what a fallback to the default is about to replace. */
+static void say_replaced(const struct conf *c, const char *queue, const struct conf_row *row,
+			 enum conf_origin origin, struct buf *out)
+{
+	const struct section *only = queue ? find_queue(c, queue) : NULL;
+
+	for (size_t i = 0; i < c->n_queues; i++) {
+		const struct section *s = c->queues[i];
+		const struct meta *m = &s->meta[row - conf_rows];
+
+		if ((only && s != only) || m->origin == CONF_FROM_DEFAULT ||
+		    rank(row, m->origin) >= rank(row, origin))
+			continue;
+		buf_adds(out, out->len ? ", " : ", in place of ");
+		conf_value_format(row, conf_cfield(row, s->fields), out);
+		buf_addf(out, " (%s)", m->where);
+	}
+}
+
 int conf_set(struct conf *c, enum conf_section s, const char *queue, const char *key,
 	     const char *value, enum conf_origin origin, const char *where, struct err *e)
 {
@@ -349,7 +368,7 @@ int conf_set(struct conf *c, enum conf_section s, const char *queue, const char 
 	} field;
 	struct err why = {0};
 	enum conf_parsed parsed;
-	struct buf name = BUF_INIT;
+	struct buf name = BUF_INIT, replaced = BUF_INIT;
 	int rc = -1;
 
 	if (!row)
@@ -370,9 +389,10 @@ int conf_set(struct conf *c, enum conf_section s, const char *queue, const char 
 	     (parsed == CONF_BAD && (origin == CONF_FROM_ENV || origin == CONF_FROM_ENV_ALIAS) &&
 	      !conf_is_number(value)))) {
 		conf_value_init(row, &field);
+		say_replaced(c, queue, row, origin, &replaced);
 		if (apply_all(c, queue, row, &field, origin, where))
-			conf_warn(c, "%s: %s = %s: not a positive number; using %s", where,
-				  name.data, value, row->def);
+			conf_warn(c, "%s: %s = %.200s: not a positive number; using %s%s", where,
+				  name.data, value, row->def, replaced.data);
 		rc = 0;
 	} else if (parsed == CONF_PARSED) {
 		apply_all(c, queue, row, &field, origin, where);
@@ -385,6 +405,7 @@ int conf_set(struct conf *c, enum conf_section s, const char *queue, const char 
 out:
 	conf_value_release(row, &field);
 	buf_release(&name);
+	buf_release(&replaced);
 	return rc;
 }
 

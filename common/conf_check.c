@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf_program.h"
 #include "conf_read.h"
 #include "env.h"
 #include "redis_url.h"
@@ -28,7 +29,31 @@ static void complain(struct buf *errs, const struct conf *c, const struct conf_q
 	buf_addc(errs, '\n');
 }
 
-static void check_program(const struct conf *c, const struct conf_queue *q, const struct strv *env,
+/* What may be meant as it is, but hardly is. */
+static void warn_doubts(struct conf *c, const struct conf_queue *q, const char *file,
+			const char *path)
+{
+	const struct strv *argv = &q->handler.argv;
+	const char *where = conf_where(c, CONF_QUEUE, q->name, "handler");
+	struct buf why = BUF_INIT;
+
+	conf_program_doubt(file, path, &why);
+	if (why.len > 0)
+		conf_warn(c, "%s: [queue %s] handler: %s", where, q->name, why.data);
+	for (size_t i = 1; i < argv->n; i++) {
+		char *missing = conf_program_missing(argv, i, q->cwd);
+
+		if (missing)
+			conf_warn(c,
+				  "%s: [queue %s] handler: %s is not there; if it is a script, "
+				  "every task will fail",
+				  where, q->name, missing);
+		free(missing);
+	}
+	buf_release(&why);
+}
+
+static void check_program(struct conf *c, const struct conf_queue *q, const struct strv *env,
 			  struct buf *errs)
 {
 	const char *program = q->handler.argv.v[0];
@@ -42,6 +67,8 @@ static void check_program(const struct conf *c, const struct conf_queue *q, cons
 			complain(errs, c, q, "handler",
 				 "%s is not on PATH (%s); give its full path", program,
 				 path ? path : "unset");
+		else
+			warn_doubts(c, q, found, path);
 		free(found);
 		return;
 	}
@@ -55,15 +82,20 @@ static void check_program(const struct conf *c, const struct conf_queue *q, cons
 			 found);
 	else if (access(found, X_OK) < 0)
 		complain(errs, c, q, "handler", "%s is not executable; chmod +x it", found);
+	else
+		warn_doubts(c, q, found, path);
 	free(found);
 }
 
-static void check_queue(const struct conf *c, const struct conf_queue *q, struct buf *errs)
+static void check_queue(struct conf *c, const struct conf_queue *q, struct buf *errs)
 {
 	struct strv env;
 	struct stat st;
 	struct err e = {0};
 
+	if (q->workers == 0)
+		conf_warn(c, "%s: [queue %s] 0 workers: nothing will run until redisqctl scale",
+			  conf_where(c, CONF_QUEUE, q->name, "workers"), q->name);
 	if (q->cwd && stat(q->cwd, &st) < 0)
 		complain(errs, c, q, "cwd", "%s: %s; make it", q->cwd, strerror(errno));
 	else if (q->cwd && !S_ISDIR(st.st_mode))
@@ -99,7 +131,7 @@ static void check_ids(const struct conf *c, struct buf *errs)
 	free(text);
 }
 
-int conf_check_machine(const struct conf *c, struct buf *errs)
+int conf_check_machine(struct conf *c, struct buf *errs)
 {
 	size_t before = errs->len;
 	struct redis_addr addr;

@@ -72,13 +72,13 @@ static int print_config(const struct conf *c)
 	return 0;
 }
 
-static int test_config(const struct conf *c)
+static int test_config(struct conf *c)
 {
 	struct buf errs = BUF_INIT;
-	int rc = 0;
+	int rc = conf_check_machine(c, &errs);
 
 	print_warnings(c);
-	if (conf_check_machine(c, &errs) < 0) {
+	if (rc < 0) {
 		print(STDERR_FILENO, &errs);
 		rc = EXIT_CONFIG;
 	} else {

@@ -234,6 +234,26 @@ static void test_fallback_ranks(void **state)
 	conf_free(c);
 }
 
+/* The warning says what is used instead, and what that replaces. */
+static void test_fallback_says_what_it_replaces(void **state)
+{
+	struct conf *c = conf_with_queue();
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(conf_add_queue(c, "r", &e), 0);
+	assert_int_equal(
+		conf_set(c, CONF_QUEUE, "q", "concurrency", "8", CONF_FROM_FILE, "f:5", &e), 0);
+	set(c, "queue.concurrency", "none", CONF_FROM_ENV);
+	assert_non_null(strstr(conf_warnings(c)[0],
+			       "= none: not a positive number; using 4, in place of 8 (f:5)"));
+	assert_int_equal(conf_set(c, CONF_QUEUE, "r", "concurrency", "0", CONF_FROM_FLAG, "-s", &e),
+			 0);
+	assert_non_null(strstr(conf_warnings(c)[1], "using 4, in place of 4 ("));
+	assert_null(strstr(conf_warnings(c)[1], "f:5"));
+	conf_free(c);
+}
+
 static void test_handler_argv(void **state)
 {
 	static char sh[] = "sh", dash[] = "-c", script[] = "a | b\nc", empty[] = "";
@@ -526,6 +546,7 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_fallback),
 		cmocka_unit_test(test_fallback_ranks),
+		cmocka_unit_test(test_fallback_says_what_it_replaces),
 		cmocka_unit_test(test_handler_argv),
 		cmocka_unit_test(test_finish),
 		cmocka_unit_test(test_finish_queues),

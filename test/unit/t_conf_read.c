@@ -290,7 +290,7 @@ static void test_env(void **state)
 	assert_int_equal(conf_queue(c, "late")->timeout, 300000);
 	w = conf_warnings(c);
 	assert_string_equal(w[0], "QUEUE_REDIS_CONCURRENCY: [queue] concurrency = lots: not a "
-				  "positive number; using 4");
+				  "positive number; using 4, in place of 8 (f:6)");
 	assert_string_equal(w[1], "REDISQ_QUEUE_TIMEUOT: unknown variable; did you mean "
 				  "REDISQ_QUEUE_TIMEOUT?");
 	assert_null(w[2]);
@@ -474,6 +474,39 @@ static void test_machine(void **state)
 	}
 }
 
+/* What is only doubtful is a warning: interpreters exit 1 or 2 without their script. */
+static void test_machine_warns(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} cases[] = {
+		{"handler = exec sh /no/such/x.sh",
+		 "f:2: [queue q] handler: /no/such/x.sh is not "
+		 "there; if it is a script, every task will fail"},
+		{"handler = exec sh x.sh\ncwd = /etc", "/etc/x.sh is not there"},
+		{"handler = exec sh -c 'exec /no/such'", NULL},
+		{"handler = exec /bin/sh /etc/passwd", NULL},
+		{"handler = exec sh\nworkers = 0", "f:3: [queue q] 0 workers: nothing will run"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct conf *c = conf_new();
+		struct buf errs = BUF_INIT;
+		char *text = xasprintf("[queue q]\n%s\n", cases[i].text);
+
+		read_ok(c, text);
+		assert_int_equal(conf_check_machine(c, &errs), 0);
+		if (!cases[i].says)
+			assert_null(conf_warnings(c) ? conf_warnings(c)[0] : NULL);
+		else if (!conf_warnings(c)[0] || !strstr(conf_warnings(c)[0], cases[i].says))
+			fail_msg("%s: says \"%s\"", cases[i].text, conf_warnings(c)[0]);
+		free(text);
+		buf_release(&errs);
+		conf_free(c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -489,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_handler_env),
 		cmocka_unit_test(test_python_stays),
 		cmocka_unit_test(test_machine),
+		cmocka_unit_test(test_machine_warns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
