@@ -3,10 +3,10 @@
 #   make                    build/redisq-supervisor, build/redisq-worker, build/redisqctl
 #   make VARIANT=asan       the same with address + undefined-behaviour sanitizers in build/asan/
 #   make VARIANT=tsan       thread sanitizer        make VARIANT=clang   built by clang
-#   make DEVELOPER=1        warnings are errors
+#   make DEVELOPER=1        warnings are errors       make V=1       whole command lines
 #   make run                a demonstration that ends by itself
 #   make test               everything that must hold; ends with "N passed, N failed"
-#   make install DESTDIR= PREFIX=/usr/local
+#   make install DESTDIR= PREFIX=/usr/local           make uninstall with the same
 
 VARIANT ?= release
 PREFIX ?= /usr/local
@@ -47,6 +47,15 @@ ifdef DEVELOPER
 CFLAGS += -Werror
 endif
 
+# One line a step, "CC common/buf.c"; with V=1 the commands themselves; with -s nothing.
+ifeq ($(V),1)
+say =
+Q :=
+else
+say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),,printf '%-3s %s\n' $(1) $(2);)
+Q := @
+endif
+
 # ------------------------------------------------------------------ what is made of what
 COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number conf_program \
 	conf_read conf_row conf_snapshot conf_value conf_words cpus env err filename keys line log \
@@ -76,28 +85,28 @@ all: $(PROGRAMS)
 
 $(OUT)/libredisq.a: $(COMMON_O)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(call say,AR,$@)$(AR) rcs $@ $^
 
 $(OUT)/redisq-supervisor: $(SUPERVISOR_O) $(OUT)/libredisq.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(OUT)/redisq-worker: $(WORKER_O) $(OUT)/libredisq.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(OUT)/redisqctl: $(CTL_O) $(OUT)/libredisq.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Generated before anything is compiled: whoever includes script.h needs it.
 $(OBJ)/%.o: %.c | $(GEN)/scripts.inc
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # The Lua scripts become C strings, one per file, the shared prelude in front of each.
 $(GEN)/scripts.inc: $(SCRIPTS) common/scripts/embed
 	@mkdir -p $(@D)
-	sh common/scripts/embed $(SCRIPTS) > $@.tmp && mv $@.tmp $@
+	$(Q)$(call say,GEN,$@)sh common/scripts/embed $(SCRIPTS) > $@.tmp && mv $@.tmp $@
 
 # ------------------------------------------------------------------ texts made from conf.def
 $(OUT)/gen-docs: $(call obj,common,gen_docs) $(OUT)/libredisq.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 docs: $(OUT)/gen-docs
 	$< sample > etc/redisq.ini
@@ -110,7 +119,7 @@ docs-check: $(OUT)/gen-docs
 # The systemd unit that redisqctl startup prints, as a C string.
 $(GEN)/service.inc: etc/redisq-supervisor.service
 	@mkdir -p $(@D)
-	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@.tmp && mv $@.tmp $@
+	$(Q)$(call say,GEN,$@)sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@.tmp && mv $@.tmp $@
 $(OBJ)/supervisor/ctl/verb_other.o: | $(GEN)/service.inc
 
 # ------------------------------------------------------------------ tests
@@ -125,7 +134,7 @@ $(OUT)/unit/libworker.a: $(filter-out %/main.o,$(WORKER_O))
 $(OUT)/unit/libctl.a: $(filter-out %/main.o,$(CTL_O))
 $(OUT)/unit/lib%.a:
 	@mkdir -p $(@D) && rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(call say,AR,$@)$(AR) rcs $@ $^
 $(call uses,supervisor): $(OUT)/unit/libsupervisor.a
 $(call uses,worker): $(OUT)/unit/libworker.a
 $(call uses,supervisor/ctl): $(OUT)/unit/libctl.a
@@ -133,7 +142,7 @@ $(call uses,supervisor/ctl): $(OUT)/unit/libctl.a
 $(OBJ)/test/%.o: CPPFLAGS += -I.
 $(OUT)/unit/t_%: $(OBJ)/test/unit/t_%.o $(OUT)/libredisq.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$(filter-out %/libredisq.a,$^)) \
+	$(Q)$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$(filter-out %/libredisq.a,$^)) \
 		$(OUT)/libredisq.a -lcmocka $(LDLIBS)
 
 # make unit            all of them          make unit T="t_conf t_buf"        some
@@ -143,9 +152,9 @@ unit: $(if $(T),$(addprefix $(OUT)/unit/,$(T)),$(UNIT_BIN))
 # The handler of the integration tests is never sanitized: it is started thousands of times.
 $(OUT)/fake-handler: test/integration/fake_handler.c
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $<
+	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $<
 $(OUT)/fake-worker: $(OBJ)/test/integration/fake_worker.o $(OUT)/libredisq.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 TOOLS := $(OUT)/fake-handler $(if $(wildcard test/integration/fake_worker.c),$(OUT)/fake-worker)
 tools: $(TOOLS)
 
@@ -166,7 +175,7 @@ FUZZ_SRC := $(filter-out common/gen_docs.c,$(wildcard common/conf*.c)) \
 	$(addprefix worker/,answer.c exec_exit.c fields.c group.c reply.c task.c)
 $(OUT)/fuzz/%: test/fuzz/fuzz_%.c $(FUZZ_SRC)
 	@mkdir -p $(@D)
-	clang $(CPPFLAGS) -I. -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined \
+	$(Q)$(call say,LD,$@)clang $(CPPFLAGS) -I. -std=c11 -g -O1 -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=undefined -o $@ $^ -linih -lhiredis -ljansson
 fuzz: $(addprefix $(OUT)/fuzz/,$(FUZZ))
 	@for f in $(FUZZ); do mkdir -p $(OUT)/fuzz/corpus-$$f && $(OUT)/fuzz/$$f -max_total_time=$(SECONDS) \
@@ -197,6 +206,7 @@ valgrind: $(UNIT_BIN)
 # ------------------------------------------------------------------ install
 DOC := $(DESTDIR)$(PREFIX)/share/doc/redisq
 MAN := $(DESTDIR)$(PREFIX)/share/man
+MAN8 := $(wildcard supervisor/*.8 worker/*.8)
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DOC)/handlers $(MAN)/man1 $(MAN)/man5 $(MAN)/man8 \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system
@@ -205,14 +215,21 @@ install: all
 	install -m 755 etc/handlers/* $(DOC)/handlers
 	install -m 644 supervisor/ctl/redisqctl.1 $(MAN)/man1
 	install -m 644 common/redisq.ini.5 $(MAN)/man5
-	install -m 644 $(wildcard supervisor/*.8 worker/*.8) $(MAN)/man8
+	install -m 644 $(MAN8) $(MAN)/man8
 	sed 's|@PREFIX@|$(PREFIX)|g' etc/redisq-supervisor.service \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/redisq-supervisor.service
+
+# What install puts there, and nothing else: no configuration, state or logs.
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS))) $(MAN)/man1/redisqctl.1 \
+		$(MAN)/man5/redisq.ini.5 $(addprefix $(MAN)/man8/,$(notdir $(MAN8))) \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system/redisq-supervisor.service
+	rm -rf $(DOC)
 
 clean:
 	rm -rf build
 
 .PHONY: all clean docs docs-check unit tools integration fuzz test run lint cppcheck clang-tidy \
-	check-static valgrind install
+	check-static valgrind install uninstall
 .PRECIOUS: $(OBJ)/%.o
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
