@@ -42,6 +42,7 @@ struct slotlog {
 	struct list all;      /* on logsink.slots */
 	char *queue;          /* owned */
 	unsigned slot;
+	unsigned refs;        /* 0: freed when its last pipe ends */
 	struct logfile *file; /* owned; NULL without files */
 	struct list streams;
 	unsigned n_streams;
@@ -61,10 +62,13 @@ struct logsink {
 	struct outlet *err;  /* owned; NULL until logsink_own_log() */
 	struct logfile *own; /* owned; NULL while the own log goes to stderr */
 	bool has_own_log;
+	int64_t dropped_before; /* in files of slots that are no more */
 
 	ev_prepare at_turn_end; /* active while something is collected */
-	ev_timer retry;         /* active while a file does not tell of its dropped lines */
+	ev_timer retry;         /* active while a place does not tell of its dropped lines */
 };
+
+static void slotlog_free(struct slotlog *l);
 
 /* ------------------------------------------------------------------ lines out */
 
@@ -77,10 +81,10 @@ static void format_line(const struct logsink *s, struct buf *out, const struct l
 		logformat_text(out, l, with_queue);
 }
 
-/* A file that owes its reader a count of dropped lines is tried again without a line to write. */
-static void arm_retry(struct logsink *s, const struct logfile *f)
+/* A place that owes its reader a count of dropped lines is tried again, also without a new line. */
+static void arm_retry(struct logsink *s, bool is_owing)
 {
-	if (logfile_unsaid(f) > 0 && !ev_is_active(&s->retry)) {
+	if (is_owing && !ev_is_active(&s->retry)) {
 		ev_timer_set(&s->retry, 1.0, 0.0);
 		ev_timer_start(s->loop, &s->retry);
 	}
@@ -92,7 +96,7 @@ static void flush_file(struct logsink *s, struct logfile *f)
 
 	if (why)
 		log_warning("%s", why);
-	arm_retry(s, f);
+	arm_retry(s, logfile_unsaid(f) > 0);
 }
 
 static void emit(struct slotlog *l, pid_t pid, char letter, struct slice id, struct slice text)
@@ -138,10 +142,22 @@ static void flush_files(struct logsink *s, bool only_unsaid)
 
 void logsink_flush(struct logsink *s)
 {
+	const char *why;
+
 	ev_prepare_stop(s->loop, &s->at_turn_end);
 	flush_files(s, false);
-	if (s->out && !outlet_flush(s->out))
-		log_warning("stdout is gone; lines for it are dropped");
+	why = s->out ? outlet_flush(s->out) : NULL;
+	if (why)
+		log_warning("stdout: %s", why);
+	arm_retry(s, s->out && outlet_is_failing(s->out));
+}
+
+static void retry_outlet(struct logsink *s, struct outlet *o)
+{
+	if (!o || !outlet_is_failing(o))
+		return;
+	outlet_retry(o);
+	arm_retry(s, outlet_is_failing(o));
 }
 
 static void on_turn_end(struct ev_loop *loop ATTR_UNUSED, ev_prepare *w, int revents ATTR_UNUSED)
@@ -151,7 +167,11 @@ static void on_turn_end(struct ev_loop *loop ATTR_UNUSED, ev_prepare *w, int rev
 
 static void on_retry(struct ev_loop *loop ATTR_UNUSED, ev_timer *w, int revents ATTR_UNUSED)
 {
-	flush_files(container_of(w, struct logsink, retry), true);
+	struct logsink *s = container_of(w, struct logsink, retry);
+
+	flush_files(s, true);
+	retry_outlet(s, s->out);
+	retry_outlet(s, s->err);
 }
 
 /* ------------------------------------------------------------------ bytes in */
@@ -221,8 +241,13 @@ static void on_readable(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents
 {
 	struct stream *st = container_of(io, struct stream, io);
 
-	if (stream_read(st) < 0)
-		stream_end(st);
+	struct slotlog *l = st->slotlog;
+
+	if (stream_read(st) >= 0)
+		return;
+	stream_end(st);
+	if (l->refs == 0 && l->n_streams == 0)
+		slotlog_free(l);
 }
 
 /* What is in the pipe now, and the unfinished line; the stream stays if its pipe is open. */
@@ -342,27 +367,61 @@ static struct slotlog *slotlog_new(struct logsink *s, const char *queue, unsigne
 	return l;
 }
 
+/* More than one queue: stdout says which. */
+static void count_queues(struct logsink *s)
+{
+	const char *first = NULL;
+	struct list *it;
+
+	s->has_queues = false;
+	list_each (it, &s->slots) {
+		const struct slotlog *l = list_entry(it, struct slotlog, all);
+
+		if (!first)
+			first = l->queue;
+		s->has_queues |= strcmp(first, l->queue) != 0;
+	}
+}
+
 struct slotlog *slotlog_get(struct logsink *s, const char *queue, unsigned slot)
 {
+	struct slotlog *found = NULL;
 	struct list *it;
 
 	list_each (it, &s->slots) {
 		struct slotlog *l = list_entry(it, struct slotlog, all);
 
-		if (strcmp(l->queue, queue) != 0)
-			s->has_queues = true;
-		else if (l->slot == slot)
-			return l;
+		if (l->slot == slot && strcmp(l->queue, queue) == 0)
+			found = l;
 	}
-	return slotlog_new(s, queue, slot);
+	if (!found) {
+		found = slotlog_new(s, queue, slot);
+		count_queues(s);
+	}
+	found->refs++;
+	return found;
 }
 
 static void slotlog_free(struct slotlog *l)
 {
+	struct logsink *s = l->sink;
+	int64_t dropped = l->file ? logfile_dropped(l->file) : 0;
+
+	while (!list_empty(&l->streams))
+		stream_free(list_entry(l->streams.next, struct stream, all));
 	list_remove(&l->all);
+	s->dropped_before += dropped;
 	logfile_free(l->file, clock_mono_ms());
 	free(l->queue);
 	free(l);
+	count_queues(s);
+}
+
+void slotlog_put(struct slotlog *l)
+{
+	INVARIANT(l->refs > 0);
+	if (--l->refs == 0 && l->n_streams == 0)
+		slotlog_free(l);
 }
 
 /* ------------------------------------------------------------------ the supervisor's own log */
@@ -392,13 +451,14 @@ static void write_own(void *arg, enum log_level level, const char *text, size_t 
 	if (s->own) {
 		format_own(s, logfile_batch(s->own), log_level_word(level), slice_of(text, len));
 		logfile_flush(s->own, clock_mono_ms());
-		arm_retry(s, s->own);
+		arm_retry(s, logfile_unsaid(s->own) > 0);
 	} else {
 		struct buf line = BUF_INIT;
 
 		format_own(s, &line, log_level_word(level), slice_of(text, len));
 		outlet_add(s->err, slice_of(line.data, line.len));
 		outlet_flush(s->err);
+		arm_retry(s, outlet_is_failing(s->err));
 		buf_release(&line);
 	}
 }
@@ -492,8 +552,6 @@ void logsink_free(struct logsink *s)
 
 		list_each_safe (is, is_tmp, &l->streams)
 			stream_drain(list_entry(is, struct stream, all));
-		while (!list_empty(&l->streams))
-			stream_free(list_entry(l->streams.next, struct stream, all));
 	}
 	logsink_flush(s);
 	if (s->has_own_log)
@@ -512,7 +570,7 @@ void logsink_free(struct logsink *s)
 
 int64_t logsink_dropped(const struct logsink *s)
 {
-	int64_t n = 0;
+	int64_t n = s->dropped_before;
 	struct list *it;
 
 	list_each (it, &s->slots) {

@@ -48,6 +48,11 @@ void logsink_free(struct logsink *s);
  */
 struct slotlog *slotlog_get(struct logsink *s, const char *queue, unsigned slot);
 /*
+ * For each slotlog_get() when the slot is no more: with the last one the file is closed, once no
+ * pipe of its workers is open.
+ */
+void slotlog_put(struct slotlog *l);
+/*
  * Takes over the read ends of a new worker's pipes; they are read until EOF, also after the
  * worker's death. -1 = there is none.
  */

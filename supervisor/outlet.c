@@ -22,11 +22,16 @@ struct outlet {
 	int fd; /* owned with OUTLET_OWN, else borrowed */
 	ev_io io;
 	struct buf wait;
+	bool is_mid_line;  /* the beginning of what waits first is out already */
+	size_t notice_end; /* of the one notice that waits; 0 = none does */
+	int64_t notice_n;  /* what it says */
 	outlet_notice_fn *notice;
-	void *arg; /* borrowed */
-	bool is_broken;
+	void *arg;       /* borrowed */
+	bool is_broken;  /* for ever */
+	bool is_failing; /* until a retry gets through */
 	int64_t dropped;
-	int64_t unsaid;
+	int64_t unsaid; /* ... and no notice says so, not even one that waits */
+	char why[128];
 };
 
 static void drop(struct outlet *o, int64_t n)
@@ -81,72 +86,135 @@ static ssize_t write_some(struct outlet *o, const char *data, size_t len)
 	return write(o->fd, data, len);
 }
 
+/* Nobody will ever read what is written there. Anything else may pass. */
+static bool is_gone(const struct outlet *o, int error)
+{
+	if (error == EPIPE || error == EBADF || error == ECONNRESET)
+		return true;
+	return error == EIO && o->kind != OUTLET_FILE; /* a terminal that hung up */
+}
+
+/* `n` bytes of what waits are out. */
+static void consume(struct outlet *o, size_t n)
+{
+	if (n == 0)
+		return;
+	o->is_mid_line = o->wait.data[n - 1] != '\n';
+	o->notice_end = o->notice_end > n ? o->notice_end - n : 0;
+	buf_consume(&o->wait, n);
+}
+
+/* Drops what waits, but for the rest of a line that was begun (if there is a point in that). */
+static void drop_waiting(struct outlet *o)
+{
+	const char *nl = NULL;
+	size_t from = 0;
+	int64_t n = 0;
+
+	if (o->wait.len > 0 && o->is_mid_line && !o->is_broken)
+		nl = memchr(o->wait.data, '\n', o->wait.len);
+	if (nl)
+		from = (size_t)(nl + 1 - o->wait.data);
+	for (size_t i = from; i < o->wait.len; i++)
+		n += o->wait.data[i] == '\n';
+	if (o->notice_end > from) { /* the lines it told of are untold again */
+		n--;
+		o->unsaid += o->notice_n;
+		o->notice_end = 0;
+	}
+	drop(o, n);
+	buf_truncate(&o->wait, from);
+}
+
+static void fail(struct outlet *o, int error)
+{
+	o->is_broken = is_gone(o, error);
+	o->is_failing = !o->is_broken;
+	snprintf(o->why, sizeof(o->why), "%s; lines for it are dropped%s", strerror(error),
+		 o->is_failing ? " until it works" : "");
+	drop_waiting(o);
+}
+
 static void write_waiting(struct outlet *o)
 {
 	size_t done = 0;
+	int error = 0;
 
-	while (done < o->wait.len && !o->is_broken) {
+	while (done < o->wait.len && error == 0) {
 		ssize_t n = write_some(o, o->wait.data + done, o->wait.len - done);
 
 		if (n >= 0)
 			done += (size_t)n;
-		else if (errno == EAGAIN || errno == EWOULDBLOCK)
-			break;
 		else if (errno != EINTR)
-			o->is_broken = true;
+			error = errno;
 	}
-	buf_consume(&o->wait, done);
+	consume(o, done);
+	if (error != 0 && error != EAGAIN && error != EWOULDBLOCK)
+		fail(o, error);
 }
 
 /* Says what was dropped, in its place: after the lines that wait already. */
 static void add_notice(struct outlet *o)
 {
-	if (o->unsaid > 0) {
-		o->notice(o->arg, o->unsaid, &o->wait);
-		o->unsaid = 0;
-	}
+	o->notice(o->arg, o->unsaid, &o->wait);
+	o->notice_end = o->wait.len;
+	o->notice_n = o->unsaid;
+	o->unsaid = 0;
 }
 
-bool outlet_flush(struct outlet *o)
+static void write_all(struct outlet *o)
 {
-	bool was_broken = o->is_broken;
-
 	write_waiting(o);
-	if (o->wait.len == 0 && o->unsaid > 0 && !o->is_broken) {
+	if (o->wait.len == 0 && o->unsaid > 0 && !o->is_broken && !o->is_failing) {
 		add_notice(o);
 		write_waiting(o);
 	}
-	if (o->is_broken) {
-		for (size_t i = 0; i < o->wait.len; i++)
-			if (o->wait.data[i] == '\n')
-				drop(o, 1);
-		buf_release(&o->wait);
-	}
-	if (o->wait.len > 0)
+	if (o->wait.len > 0 && !o->is_failing)
 		ev_io_start(o->loop, &o->io);
 	else
 		ev_io_stop(o->loop, &o->io);
 	if (o->wait.len == 0 && o->wait.cap > KEEP_CAP)
 		buf_release(&o->wait); /* memory of a burst goes back */
-	return was_broken || !o->is_broken;
+}
+
+const char *outlet_flush(struct outlet *o)
+{
+	if (o->is_broken || o->is_failing)
+		return NULL;
+	write_all(o);
+	return o->is_broken || o->is_failing ? o->why : NULL;
+}
+
+bool outlet_is_failing(const struct outlet *o)
+{
+	return o->is_failing;
+}
+
+void outlet_retry(struct outlet *o)
+{
+	o->is_failing = false;
+	if (!o->is_broken)
+		write_all(o);
 }
 
 static void on_writable(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents ATTR_UNUSED)
 {
-	outlet_flush(container_of(io, struct outlet, io));
+	outlet_retry(container_of(io, struct outlet, io));
 }
 
 void outlet_add(struct outlet *o, struct slice line)
 {
-	if (o->is_broken || o->wait.len + line.len > OUTLET_MAX) {
+	bool is_full = o->wait.len + line.len > OUTLET_MAX;
+
+	/* One notice for a storm, not one a line; and never two of them. */
+	if (o->unsaid > 0 && (o->wait.len > OUTLET_MAX / 2 || o->notice_end > 0))
+		is_full = true;
+	if (is_full || o->is_broken || o->is_failing) {
 		drop(o, 1);
 		return;
 	}
-	if (o->unsaid > 0 && o->wait.len > OUTLET_MAX / 2) {
-		drop(o, 1); /* one notice for a storm, not one a line */
-		return;
-	}
-	add_notice(o);
+	if (o->unsaid > 0)
+		add_notice(o);
 	buf_add(&o->wait, line.data, line.len);
 }
 
@@ -169,8 +237,8 @@ void outlet_free(struct outlet *o)
 
 	if (!o)
 		return;
-	outlet_flush(o);
-	while (o->wait.len > 0 && !o->is_broken) {
+	outlet_retry(o);
+	while (o->wait.len > 0 && !o->is_broken && !o->is_failing) {
 		struct pollfd p = {.fd = o->fd, .events = POLLOUT};
 		int64_t left = until - clock_mono_ms();
 

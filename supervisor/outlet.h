@@ -9,7 +9,10 @@
  *   socket        send() with MSG_DONTWAIT
  *   otherwise     (the new open was refused) poll() before each small write
  * What cannot go out yet waits in a buffer of at most OUTLET_MAX bytes; lines beyond are dropped
- * and counted, and a line at that very place says how many.
+ * and counted, and a line at that very place says how many. The same where it cannot be written
+ * (a full disk): lines are dropped until outlet_retry() gets through, which first completes the
+ * line that was cut. Nobody is there any more only when the descriptor says so: a closed pipe, a
+ * terminal that hung up.
  */
 #ifndef REDISQ_OUTLET_H
 #define REDISQ_OUTLET_H
@@ -31,8 +34,14 @@ struct outlet *outlet_new(struct ev_loop *loop, int fd, outlet_notice_fn *notice
 void outlet_free(struct outlet *o);
 /* One whole line with its newline. */
 void outlet_add(struct outlet *o, struct slice line);
-/* Writes what goes now; the rest follows by itself. False, once: nobody is there any more. */
-bool outlet_flush(struct outlet *o);
+/*
+ * Writes what goes now; the rest follows by itself. NULL, or why it cannot be written: said once
+ * at the beginning of a trouble; valid until the next call.
+ */
+const char *outlet_flush(struct outlet *o);
+/* In trouble that may pass: outlet_retry() once a second until it is not. */
+bool outlet_is_failing(const struct outlet *o);
+void outlet_retry(struct outlet *o);
 int64_t outlet_dropped(const struct outlet *o);
 
 #endif

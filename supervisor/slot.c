@@ -30,6 +30,7 @@ void slot_free(struct slot *s)
 		proc_free(s->next);
 	if (s->lock_fd >= 0)
 		close(s->lock_fd);
+	slotlog_put(s->log);
 	generation_put(s->gen);
 	restart_release(&s->restart);
 	free(s->next_failed);

@@ -215,3 +215,24 @@ def test_kill_and_start_again_at_once(fake):
         s.start()
         s.wait_ready(1)
     assert s.stop() == 0
+
+
+def test_slots_that_are_no_more_leave_no_file_open(fake):
+    """Scaling to and fro, and queues that come and go."""
+    s = fake(supervisor={"workers": 1})
+    s.wait_ready()
+    fds = n_fds(s)
+    for _ in range(2):
+        assert s.request("scale", workers="5", wait=True)["ok"]
+        assert n_fds(s) > fds
+        assert s.request("scale", workers="1", wait=True)["ok"]
+    demo = s.queues
+    for n in range(3):
+        s.queues = dict(demo, **{"other%d" % n: {"handler": "exec /bin/true"}})
+        s.write_ini()
+        assert s.request("reload", wait=True)["ok"]
+    s.queues = demo
+    s.write_ini()
+    assert s.request("reload", wait=True)["ok"]
+    wait_until(lambda: len(s.workers()) == 1 and n_fds(s) <= fds)
+    assert s.stop() == 0

@@ -13,7 +13,6 @@
 #include "backoff.h"
 #include "log.h"
 #include "supervisor/logsink.h"
-#include "supervisor/outlet.h"
 
 #define TOTAL (10u * 1024 * 1024)
 
@@ -382,75 +381,41 @@ static void test_stdout_says_which_queue(void **state)
 	ev_loop_destroy(loop);
 }
 
-static void notice(void *arg, int64_t n, struct buf *out)
+/* Slots come and go (scale, reload): with them their files. */
+static void test_log_of_a_slot_that_is_no_more_is_closed(void **state)
 {
-	(void)arg;
-	buf_addf(out, "%lld lines dropped\n", (long long)n);
-}
-
-/* A pipe nobody reads: adding and flushing return at once, the rest is counted and told. */
-static void test_stalled_reader_blocks_nothing(void **state)
-{
-	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-	struct outlet *o;
-	struct buf got = BUF_INIT;
-	char line[1001];
-	int64_t n_whole = 0;
-	int64_t n_added = 3000;
-	char *said;
-	int fds[2];
-	ssize_t n;
+	struct fixture x;
+	struct slotlog *l;
+	int fds[2], free_fd;
+	char *log;
 
 	(void)state;
+	begin(&x, 64 * 1024);
 	make_pipe(fds);
-	o = outlet_new(loop, fds[1], notice, NULL);
-	assert_int_equal(fcntl(fds[1], F_GETFL) & O_NONBLOCK, 0); /* the shared one is untouched */
-	memset(line, 'z', sizeof(line));
-	line[sizeof(line) - 1] = '\n';
-	for (int64_t i = 0; i < n_added; i++) {
-		outlet_add(o, slice_of(line, sizeof(line)));
-		assert_true(outlet_flush(o));
-	}
-	assert_true(outlet_dropped(o) > 0);
-	assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
-	while ((n = read(fds[0], buf_reserve(&got, 65536), 65536)) > 0) {
-		buf_commit(&got, (size_t)n);
-		ev_run(loop, EVRUN_NOWAIT);
-	}
-	said = strstr(got.data, " lines dropped\n");
-	assert_non_null(said);
-	while (said[-1] != '\n')
-		said--;
-	assert_int_equal(strtoll(said, NULL, 10), outlet_dropped(o));
-	for (char *p = got.data; (p = strchr(p, '\n')) != NULL; p++)
-		n_whole++;
-	assert_int_equal(n_whole - 1 + outlet_dropped(o), n_added);
-	assert_string_equal(strchr(said, '\n'), "\n"); /* in its place: the end */
-	outlet_free(o);
-	close(fds[0]);
+	free_fd = dup(fds[0]);
+	close(free_fd); /* what the log's file will have */
+	l = slotlog_get(x.s, "demo", 0);
+	assert_true(fcntl(free_fd, F_GETFD) >= 0);
+	assert_ptr_equal(slotlog_get(x.s, "demo", 0), l);
+	slotlog_attach(l, 812, fds[0], -1);
+	slotlog_put(l);
+	slotlog_put(l);
+	assert_true(fcntl(free_fd, F_GETFD) >= 0); /* a pipe of its worker is open */
+	put(fds[1], "O 1-0 late\n");
+	ev_run(x.loop, EVRUN_NOWAIT);
 	close(fds[1]);
-	buf_release(&got);
-	ev_loop_destroy(loop);
-}
-
-static void test_reader_gone_is_told_once(void **state)
-{
-	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-	struct outlet *o;
-	int fds[2];
-
-	(void)state;
-	make_pipe(fds);
-	o = outlet_new(loop, fds[1], notice, NULL);
-	close(fds[0]);
-	outlet_add(o, slice_str("one\n"));
-	assert_false(outlet_flush(o));
-	outlet_add(o, slice_str("two\n"));
-	assert_true(outlet_flush(o));
-	assert_int_equal(outlet_dropped(o), 2);
-	outlet_free(o);
-	close(fds[1]);
-	ev_loop_destroy(loop);
+	ev_run(x.loop, EVRUN_NOWAIT);
+	ev_run(x.loop, EVRUN_NOWAIT);
+	assert_int_equal(fcntl(free_fd, F_GETFD), -1);
+	l = slotlog_get(x.s, "demo", 0); /* the slot is back: same file, goes on */
+	slotlog_say(l, 813, "again");
+	slotlog_put(l);
+	assert_int_equal(fcntl(free_fd, F_GETFD), -1);
+	log = content(&x, "demo-0.log", NULL);
+	assert_non_null(strstr(log, "O [1-0] late\n"));
+	assert_non_null(strstr(log, "E [-] again\n"));
+	free(log);
+	end(&x, (const char *const[]){"demo-0.log"}, 1);
 }
 
 int main(void)
@@ -465,8 +430,7 @@ int main(void)
 		cmocka_unit_test(test_one_object_and_file_per_slot),
 		cmocka_unit_test(test_own_log_in_a_file),
 		cmocka_unit_test(test_stdout_says_which_queue),
-		cmocka_unit_test(test_stalled_reader_blocks_nothing),
-		cmocka_unit_test(test_reader_gone_is_told_once),
+		cmocka_unit_test(test_log_of_a_slot_that_is_no_more_is_closed),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
