@@ -38,15 +38,15 @@ static const char *type_text(const struct conf_row *row)
 	invariant_failed(__FILE__, __LINE__, "a type of the table");
 }
 
+/* The rule stands once in the man page's head; this is what departs from it. */
 static const char *reload_text(const struct conf_row *row)
 {
 	switch (row->reload) {
 	case CONF_LIVE:
-		return "Taken at a reload.";
 	case CONF_ROLL:
-		return "Taken by the workers that a reload starts.";
+		return "";
 	case CONF_BOOT:
-		return "Needs a new start.";
+		return "Needs a new start.\n";
 	}
 	invariant_failed(__FILE__, __LINE__, "a reload of the table");
 }
@@ -169,7 +169,6 @@ static void man_key(const struct conf_row *row, struct buf *out)
 	add_roff(row->doc, out);
 	buf_addc(out, '\n');
 	buf_adds(out, reload_text(row));
-	buf_addc(out, '\n');
 	if (row->env[0])
 		buf_addf(out, "Also from the environment variable\n.BR %s .\n", row->env);
 	buf_release(&range);
@@ -185,7 +184,8 @@ static void man_section(enum conf_section s, const char *title, const char *intr
 
 static const char man_head[] =
 	".\\\" Made from common/conf.def by gen\\-docs; do not edit.\n"
-	".TH REDISQ.INI 5 \"\" \"redisq\\-supervisor " REDISQ_VERSION "\"\n"
+	".TH REDISQ.INI 5 \"2026\\-11\\-29\" \"redisq\\-supervisor " REDISQ_VERSION "\" "
+	"\"File Formats\"\n.nh\n"
 	".SH NAME\nredisq.ini \\- configuration of redisq\\-supervisor\n"
 	".SH DESCRIPTION\n"
 	"Lines\n.I key = value\nbelow the sections\n.BR [supervisor] ,\n.B [redis]\nand one\n"
@@ -204,11 +204,16 @@ static const char man_head[] =
 	"QUEUE_REDIS_READ_COUNT beat the file, REDIS_URL does not. Variables that are empty count "
 	"as\n"
 	"not set.\n.B redisq\\-supervisor \\-\\-print\\-config\nshows what came from where.\n"
+	".PP\nA reload\n.RB ( \"redisqctl reload\" ,\nSIGHUP) takes every key that is not marked: "
+	"what concerns workers and handlers is\n"
+	"taken by the workers that a reload starts, the rest at once.\n"
 	".PP\nWords of handler and env are separated by blanks; \\(aq...\\(aq and \"...\" keep "
 	"blanks in a\n"
 	"word, and in \"...\" a backslash makes a following \" or backslash plain. No shell is "
 	"involved.\n"
-	"Relative paths are relative to the directory that the supervisor was started in.\n";
+	"Relative paths are relative to the directory that the supervisor was started in; those "
+	"in\n"
+	"handler, to\n.IR cwd .\n";
 
 void conf_doc_man(struct buf *out)
 {
@@ -220,7 +225,9 @@ void conf_doc_man(struct buf *out)
 	buf_adds(out, ".SH FILES\n"
 		      "/etc/redisq/redisq.ini for root, else $XDG_CONFIG_HOME/redisq/redisq.ini or "
 		      "./redisq.ini.\n"
-		      ".SH SEE ALSO\n.BR redisq\\-supervisor (8),\n.BR redisqctl (1)\n");
+		      "With another\n.I name\non the command line, NAME.ini there.\n"
+		      ".SH SEE ALSO\n.BR redisq\\-supervisor (8),\n.BR redisq\\-worker (8),\n"
+		      ".BR redisqctl (1)\n");
 }
 
 /* The url without what stands before its '@'. */
