@@ -58,14 +58,14 @@ endif
 
 # ------------------------------------------------------------------ what is made of what
 COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number conf_program \
-	conf_read conf_row conf_snapshot conf_value conf_words cpus env err filename keys line log \
+	conf_read conf_row conf_snapshot conf_value conf_words cpus env err fds filename keys line log \
 	obituary paths percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet \
 	rconn_plain rconn_resp rconn_retry readfile redis_url scoreboard script sig spawn spawn_sweep \
-	suggest
-SUPERVISOR := children control control_socket credit daemon facts fleet generation handover identity \
-	lock logfile logformat logsink main oom options outlet private_redis proc proc_death proc_fsm \
-	proc_spawn proc_words reload reloading restart roll slot status supervisor supervisor_init \
-	verbs waiters
+	suggest users
+SUPERVISOR := children control control_socket credit daemon facts fleet generation handover heartbeat identity \
+	lock logfile logformat logsink main oom options outlet private_redis proc proc_death proc_fsm proc_spawn \
+	proc_words reload reloading restart roll slot status supervisor supervisor_init terminal tick verbs \
+	waiters
 WORKER := main worker orders ledger task verdict breaker reply lease group args fields answer \
 	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle \
 	stream_care stream_take stream_handover
@@ -171,7 +171,7 @@ run:
 SECONDS ?= 60
 FUZZ := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_SRC := $(filter-out common/gen_docs.c,$(wildcard common/conf*.c)) \
-	$(addprefix common/,buf.c cpus.c env.c err.c keys.c paths.c percent.c readfile.c redis_url.c spawn.c suggest.c) \
+	$(addprefix common/,buf.c cpus.c env.c err.c fds.c keys.c paths.c percent.c readfile.c redis_url.c spawn.c suggest.c users.c) \
 	$(addprefix worker/,answer.c exec_exit.c fields.c group.c reply.c task.c)
 $(OUT)/fuzz/%: test/fuzz/fuzz_%.c $(FUZZ_SRC)
 	@mkdir -p $(@D)

@@ -3,16 +3,20 @@
  * For -t and for a reload, so that a wrong path is found before a running worker is replaced.
  */
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "conf_program.h"
 #include "conf_read.h"
 #include "env.h"
+#include "fds.h"
 #include "redis_url.h"
 #include "spawn.h"
+#include "users.h"
+
+#define FDS_PER_WORKER 6
+#define FDS_BESIDE 64 /* loop, locks, snapshots, clients of the control socket */
 
 static void complain(struct buf *errs, const struct conf *c, const struct conf_queue *q,
 		     const char *key, const char *fmt, ...) ATTR_PRINTF(5, 6);
@@ -113,22 +117,36 @@ static void check_queue(struct conf *c, const struct conf_queue *q, struct buf *
 static void check_ids(const struct conf *c, struct buf *errs)
 {
 	const struct conf_supervisor *s = conf_supervisor(c);
-	char *text = xcalloc(1, 65536);
-	struct passwd pw, *user = NULL;
-	struct group gr, *group = NULL;
+	uid_t uid;
+	gid_t gid;
 
-	if (s->user && (getpwnam_r(s->user, &pw, text, 65536, &user) != 0 || !user))
+	if (s->user && !users_find(s->user, &uid, &gid))
 		buf_addf(errs, "%s: [supervisor] user = %s: no such user; create it\n",
 			 conf_where(c, CONF_SUPERVISOR, NULL, "user"), s->user);
-	else if (s->user && geteuid() != 0 && user->pw_uid != geteuid())
+	else if (s->user && geteuid() != 0 && uid != geteuid())
 		buf_addf(errs,
 			 "%s: [supervisor] user = %s: only root can become another user; start as "
 			 "root, or leave the key out\n",
 			 conf_where(c, CONF_SUPERVISOR, NULL, "user"), s->user);
-	if (s->group && (getgrnam_r(s->group, &gr, text, 65536, &group) != 0 || !group))
+	if (s->group && !users_find_group(s->group, &gid))
 		buf_addf(errs, "%s: [supervisor] group = %s: no such group; create it\n",
 			 conf_where(c, CONF_SUPERVISOR, NULL, "group"), s->group);
-	free(text);
+}
+
+/* Pipes, channel, pidfd, log and lock of every worker are held by the supervisor. */
+static void check_descriptors(const struct conf *c, struct buf *errs)
+{
+	int64_t limit = fds_hard_limit(), n_workers = 0, needed;
+
+	for (size_t i = 0; i < conf_n_queues(c); i++)
+		n_workers += conf_queue_at(c, i)->workers;
+	needed = n_workers * FDS_PER_WORKER + FDS_BESIDE;
+	if (needed > limit)
+		buf_addf(errs,
+			 "%s: [supervisor] workers: %" PRId64 " workers in all need %" PRId64
+			 " open files, the hard limit is %" PRId64
+			 "; fewer workers, or raise it (ulimit -Hn, LimitNOFILE=)\n",
+			 conf_where(c, CONF_SUPERVISOR, NULL, "workers"), n_workers, needed, limit);
 }
 
 int conf_check_machine(struct conf *c, struct buf *errs)
@@ -138,6 +156,7 @@ int conf_check_machine(struct conf *c, struct buf *errs)
 	struct err e = {0};
 
 	check_ids(c, errs);
+	check_descriptors(c, errs);
 	if (redis_addr_resolve(conf_redis(c), &addr, &e) < 0)
 		buf_addf(errs, "%s\n", e.text);
 	else

@@ -1,12 +1,12 @@
 /* paths.c - see paths.h. */
 #include <errno.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "buf.h"
 #include "env.h"
 #include "paths.h"
+#include "users.h"
 
 struct paths_who paths_self(void)
 {
@@ -40,18 +40,15 @@ static char *systemd_dir(const struct paths_who *who, const char *name)
 static char *home(const struct paths_who *who)
 {
 	const char *v = env_dir(who, "HOME");
-	struct passwd pw, *found = NULL;
-	char *text, *dir;
+	char *dir;
 
 	if (v)
 		return xstrdup(v);
-	text = xcalloc(1, 4096);
-	if (getpwuid_r(who->uid, &pw, text, 4096, &found) == 0 && found && pw.pw_dir[0] == '/')
-		dir = xstrdup(pw.pw_dir);
-	else
-		dir = xstrdup("/");
-	free(text);
-	return dir;
+	dir = users_home(who->uid);
+	if (dir && dir[0] == '/')
+		return dir;
+	free(dir);
+	return xstrdup("/");
 }
 
 /* $VAR, or ~/FALLBACK. */

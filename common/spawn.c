@@ -20,6 +20,7 @@
 
 #include "buf.h"
 #include "env.h"
+#include "fds.h"
 #include "spawn.h"
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
@@ -59,6 +60,8 @@ struct plan {
 	pid_t parent;
 	int report; /* write end of the pipe, not below s->n_fds */
 	int close_max;
+	bool has_limit;
+	struct rlimit limit; /* of open files, as we were started with */
 };
 
 static const char *const step_words[] = {
@@ -207,6 +210,9 @@ IN_CHILD static enum spawn_step become(struct plan *p)
 		return SPAWN_FDS;
 	if (p->oom_len)
 		set_oom(p);
+	/* Lowering a soft limit is never refused. */
+	if (p->has_limit)
+		setrlimit(RLIMIT_NOFILE, &p->limit);
 	if (s->set_ids && take_ids(p) < 0)
 		return SPAWN_IDS;
 	if (s->pdeathsig) { /* after the ids: a change of credentials clears it */
@@ -355,6 +361,7 @@ int spawn_run(const struct spawn *s, struct child *child, enum spawn_step *step)
 	memcpy(p.src, s->fds, (size_t)s->n_fds * sizeof(int));
 	if (s->oom_score_adj)
 		p.oom_len = (size_t)snprintf(p.oom, sizeof(p.oom), "%d", s->oom_score_adj);
+	p.has_limit = fds_start_limit(&p.limit);
 	p.close_max = CLOSE_LOOP_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < CLOSE_LOOP_MAX)
 		p.close_max = (int)files.rlim_cur;

@@ -3,8 +3,9 @@
  *
  * spawn_run() is vfork-like (the parent's pages are not copied) and reports a failed exec as an
  * errno, not as a guess. The child gets: an empty signal mask and default dispositions, only the
- * fds of the map, its own session or process group, PDEATHSIG (with the getppid check), and
- * whatever of cwd, ids and oom_score_adj is asked for. argv[0] is looked up on the PATH of `envp`
+ * fds of the map, the limit of open files that this process was started with, its own session or
+ * process group, PDEATHSIG (with the getppid check), and whatever of cwd, ids and oom_score_adj is
+ * asked for. argv[0] is looked up on the PATH of `envp`
  * in the parent; a name with a '/' is taken as it is (relative to `cwd`).
  *
  * Call from the main thread only: PDEATHSIG follows the thread.

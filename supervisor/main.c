@@ -4,6 +4,7 @@
 #include "conf_doc.h"
 #include "conf_read.h"
 #include "daemon.h"
+#include "fds.h"
 #include "sig.h"
 #include "supervisor.h"
 
@@ -120,6 +121,11 @@ int main(int argc, char **argv)
 	struct conf *c;
 	int code;
 
+	if (fds_fill_standard() < 0) {
+		perror("redisq-supervisor: /dev/null");
+		return EXIT_CONFIG;
+	}
+	fds_raise_limit();
 	sig_block(supervisor_signals);
 	if (options_parse(&o, argc, argv, &e) < 0) {
 		code = fail(&e);

@@ -3,6 +3,7 @@
 
 #include "base.h"
 #include "ctl.h"
+#include "fds.h"
 #include "log.h"
 #include "out.h"
 
@@ -118,6 +119,8 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	int rc;
 
+	if (fds_fill_standard() < 0)
+		return EXIT_CONFIG; /* and no stderr to say so */
 	signal(SIGPIPE, SIG_IGN);
 	log_set_level(LOG_ERROR);
 	rc = options_parse(&o, argc, argv, &e);
