@@ -522,3 +522,17 @@ void conf_diff_boot(const struct conf *was, const struct conf *now,
 		fn(arg, key);
 	}
 }
+
+void conf_keep_boot(struct conf *c, const struct conf *running)
+{
+	for (size_t i = 0; i < conf_n_rows; i++) {
+		const struct conf_row *row = &conf_rows[i];
+		struct section *to = plain_section(c, row->section);
+		const struct section *from = plain_section(running, row->section);
+
+		if (row->reload != CONF_BOOT || row->section == CONF_QUEUE)
+			continue;
+		conf_value_copy(row, conf_field(row, to->fields), conf_cfield(row, from->fields));
+		set_meta(&to->meta[i], from->meta[i].origin, from->meta[i].where);
+	}
+}

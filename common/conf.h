@@ -146,15 +146,15 @@ void conf_warn(struct conf *c, const char *fmt, ...) ATTR_PRINTF(2, 3);
 /*
  * Resolves what depends on other keys and the machine (default paths, "max", workers of a queue)
  * and checks [supervisor] and [redis] across keys. Enough for a client, which may know no queue.
- * Relative paths become absolute. May be called again after further conf_set()s. -1 with the
- * first error in `e`.
+ * Relative paths become absolute. May be called again after further conf_set()s. -1 with every
+ * error, a line each, appended to `errs`.
  */
-int conf_resolve(struct conf *c, struct err *e) ATTR_MUST_CHECK;
+int conf_resolve(struct conf *c, struct buf *errs) ATTR_MUST_CHECK;
 /*
  * conf_resolve(), and what a supervisor or worker needs: at least one queue, each with a handler;
  * warns where heartbeat_timeout + kill_timeout >= lease.
  */
-int conf_finish(struct conf *c, struct err *e) ATTR_MUST_CHECK;
+int conf_finish(struct conf *c, struct buf *errs) ATTR_MUST_CHECK;
 
 /* heartbeat_timeout for this queue in ms, with auto resolved; 0 = off. */
 int64_t conf_heartbeat_ms(const struct conf *c, const struct conf_queue *q);
@@ -171,6 +171,8 @@ enum conf_change { CONF_SAME, CONF_LIVE_CHANGED, CONF_ROLL_CHANGED, CONF_BOOT_CH
 /* The strongest change among the keys of a section; queue sections by name (both must have it). */
 enum conf_change conf_diff(const struct conf *was, const struct conf *now, enum conf_section s,
 			   const char *queue);
+/* Gives every BOOT key of `c` the value and origin that it has in `running`: what is in force. */
+void conf_keep_boot(struct conf *c, const struct conf *running);
 /* Calls `fn` with "section.key" of each BOOT key that differs. */
 void conf_diff_boot(const struct conf *was, const struct conf *now,
 		    void (*fn)(void *arg, const char *key), void *arg);

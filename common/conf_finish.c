@@ -28,24 +28,24 @@ static void default_path(char **field, char *path)
 		*field = path;
 }
 
-static int make_absolute(const struct conf_row *row, void *section, struct err *e)
+static void make_absolute(const struct conf_row *row, void *section, struct buf *errs)
 {
 	char **field = conf_field(row, section);
 	char *abs;
 
 	if (!*field || (*field)[0] == '/')
-		return 0;
+		return;
 	abs = paths_absolute(*field);
-	if (!abs)
-		return err_set(e, EXIT_CONFIG,
-			       "%s = %s: the present directory: %s; give a full path", row->key,
-			       *field, strerror(errno));
+	if (!abs) {
+		buf_addf(errs, "%s = %s: the present directory: %s; give a full path\n", row->key,
+			 *field, strerror(errno));
+		return;
+	}
 	free(*field);
 	*field = abs;
-	return 0;
 }
 
-static int resolve_paths(struct conf *c, struct err *e)
+static void resolve_paths(struct conf *c, struct buf *errs)
 {
 	struct conf_supervisor *s = conf_edit(c, CONF_SUPERVISOR, NULL);
 	struct paths_who who = paths_self();
@@ -60,25 +60,19 @@ static int resolve_paths(struct conf *c, struct err *e)
 		if (row->type != CONF_PATH)
 			continue;
 		if (row->section != CONF_QUEUE) {
-			if (make_absolute(row, conf_edit(c, row->section, NULL), e) < 0)
-				return -1;
+			make_absolute(row, conf_edit(c, row->section, NULL), errs);
 			continue;
 		}
-		for (size_t q = 0; q < conf_n_queues(c); q++) {
-			const char *name = conf_queue_at(c, q)->name;
-
-			if (make_absolute(row, conf_edit(c, CONF_QUEUE, name), e) < 0)
-				return -1;
-		}
+		for (size_t q = 0; q < conf_n_queues(c); q++)
+			make_absolute(row, conf_edit(c, CONF_QUEUE, conf_queue_at(c, q)->name),
+				      errs);
 	}
 	if (strlen(s->control_socket) > PATHS_SOCKET_MAX)
-		return err_set(
-			e, EXIT_CONFIG,
-			"%s: [supervisor] control_socket = %.200s: %zu bytes; unix sockets allow "
-			"%d, set a shorter path",
-			conf_where(c, CONF_SUPERVISOR, NULL, "control_socket"), s->control_socket,
-			strlen(s->control_socket), PATHS_SOCKET_MAX);
-	return 0;
+		buf_addf(errs,
+			 "%s: [supervisor] control_socket = %.200s: %zu bytes; unix sockets allow "
+			 "%d, set a shorter path\n",
+			 conf_where(c, CONF_SUPERVISOR, NULL, "control_socket"), s->control_socket,
+			 strlen(s->control_socket), PATHS_SOCKET_MAX);
 }
 
 /* "max" becomes a number; --print-config still says what it was. */
@@ -115,78 +109,78 @@ static void resolve_workers(struct conf *c)
 }
 
 /* REDIS_URL is not looked at before it is known to count. */
-static int check_url(const struct conf *c, struct err *e)
+static void check_url(const struct conf *c, struct buf *errs)
 {
 	struct redis_addr addr;
 	struct err why = {0};
 
-	if (redis_url_parse(conf_redis(c)->url, &addr, &why) < 0)
-		return err_set(e, EXIT_CONFIG, "%s: [redis] url: %s",
-			       conf_where(c, CONF_REDIS, NULL, "url"), why.text);
-	redis_addr_release(&addr);
-	return 0;
+	if (redis_url_parse(conf_redis(c)->url, &addr, &why) == 0)
+		redis_addr_release(&addr);
+	else
+		buf_addf(errs, "%s: [redis] url: %s\n", conf_where(c, CONF_REDIS, NULL, "url"),
+			 why.text);
 }
 
 /* Of password and password_file the one said with more weight is the one. */
-static int resolve_password(struct conf *c, struct err *e)
+static void resolve_password(struct conf *c, struct buf *errs)
 {
 	struct conf_redis *r = conf_edit(c, CONF_REDIS, NULL);
 	enum conf_origin text, file;
 	char **loser;
 
 	if (!r->password || !r->password_file)
-		return 0;
+		return;
 	text = conf_origin_of(c, CONF_REDIS, NULL, "password");
 	file = conf_origin_of(c, CONF_REDIS, NULL, "password_file");
-	if (text == file)
-		return err_set(e, EXIT_CONFIG,
-			       "%s: [redis] password_file beside password (%s); keep one of them",
-			       conf_where(c, CONF_REDIS, NULL, "password_file"),
-			       conf_where(c, CONF_REDIS, NULL, "password"));
+	if (text == file) {
+		buf_addf(errs, "%s: [redis] password_file beside password (%s); keep one of them\n",
+			 conf_where(c, CONF_REDIS, NULL, "password_file"),
+			 conf_where(c, CONF_REDIS, NULL, "password"));
+		return;
+	}
 	loser = text < file ? &r->password : &r->password_file;
 	free(*loser);
 	*loser = NULL;
-	return 0;
 }
 
 /* `low` must not exceed `high`; both durations of one section. */
-static int check_order(const struct conf *c, enum conf_section s, const char *queue,
-		       const char *low, int64_t low_ms, const char *high, int64_t high_ms,
-		       struct err *e)
+static void check_order(const struct conf *c, enum conf_section s, const char *queue,
+			const char *low, int64_t low_ms, const char *high, int64_t high_ms,
+			struct buf *errs)
 {
 	struct buf a = BUF_INIT, b = BUF_INIT;
 	bool queue_key = s == CONF_QUEUE;
 	const char *where;
 
 	if (low_ms <= high_ms)
-		return 0;
+		return;
 	where = conf_origin_of(c, s, queue, low) >= conf_origin_of(c, s, queue, high)
 			? conf_where(c, s, queue, low)
 			: conf_where(c, s, queue, high);
 	conf_format_duration(low_ms, &a);
 	conf_format_duration(high_ms, &b);
-	err_set(e, EXIT_CONFIG, "%s: [%s%s%s] %s = %s exceeds %s = %s; raise %s", where,
-		conf_section_word(s), queue_key ? " " : "", queue_key ? queue : "", low, a.data,
-		high, b.data, high);
+	buf_addf(errs, "%s: [%s%s%s] %s = %s exceeds %s = %s; raise %s\n", where,
+		 conf_section_word(s), queue_key ? " " : "", queue_key ? queue : "", low, a.data,
+		 high, b.data, high);
 	buf_release(&a);
 	buf_release(&b);
-	return -1;
 }
 
-int conf_resolve(struct conf *c, struct err *e)
+int conf_resolve(struct conf *c, struct buf *errs)
 {
 	const struct conf_supervisor *s = conf_supervisor(c);
+	size_t before = errs->len;
 
-	if (check_order(c, CONF_SUPERVISOR, NULL, "restart_delay", s->restart_delay,
-			"restart_delay_max", s->restart_delay_max, e) < 0 ||
-	    check_url(c, e) < 0 || resolve_password(c, e) < 0 || resolve_paths(c, e) < 0)
-		return -1;
+	check_order(c, CONF_SUPERVISOR, NULL, "restart_delay", s->restart_delay,
+		    "restart_delay_max", s->restart_delay_max, errs);
+	check_url(c, errs);
+	resolve_password(c, errs);
+	resolve_paths(c, errs);
 	if (s->group && !s->user)
-		return err_set(e, EXIT_CONFIG,
-			       "%s: [supervisor] group without user; set user as well",
-			       conf_where(c, CONF_SUPERVISOR, NULL, "group"));
+		buf_addf(errs, "%s: [supervisor] group without user; set user as well\n",
+			 conf_where(c, CONF_SUPERVISOR, NULL, "group"));
 	resolve_workers(c);
-	return 0;
+	return errs->len == before ? 0 : -1;
 }
 
 /* A stuck worker should be dead before another may take its tasks. */
@@ -210,29 +204,29 @@ static void warn_lease(struct conf *c, const struct conf_queue *q)
 	buf_release(&l);
 }
 
-int conf_finish(struct conf *c, struct err *e)
+static void finish_queue(struct conf *c, const struct conf_queue *q, struct buf *errs)
 {
-	if (conf_resolve(c, e) < 0)
-		return -1;
+	const char *where = conf_queue_where(c, q->name);
+
+	if (q->handler.kind == CONF_HANDLER_NONE)
+		buf_addf(errs,
+			 "%s%s[queue %s] has no handler; write handler = exec PROGRAM ARG...\n",
+			 where ? where : "", where ? ": " : "", q->name);
+	check_order(c, CONF_QUEUE, q->name, "retry_delay", q->retry_delay, "retry_delay_max",
+		    q->retry_delay_max, errs);
+	warn_lease(c, q);
+}
+
+int conf_finish(struct conf *c, struct buf *errs)
+{
+	size_t before = errs->len;
+	/* Its errors are in `errs`, too: all are to be seen at once. */
+	int rc = conf_resolve(c, errs);
+
 	if (conf_n_queues(c) == 0)
-		return err_set(e, EXIT_CONFIG,
-			       "no queue; add a section [queue NAME] with a handler, or use "
-			       "-q NAME -- PROGRAM ARG...");
-	for (size_t i = 0; i < conf_n_queues(c); i++) {
-		const struct conf_queue *q = conf_queue_at(c, i);
-
-		const char *where = conf_queue_where(c, q->name);
-
-		if (q->handler.kind == CONF_HANDLER_NONE)
-			return err_set(
-				e, EXIT_CONFIG,
-				"%s%s[queue %s] has no handler; write handler = exec PROGRAM "
-				"ARG...",
-				where ? where : "", where ? ": " : "", q->name);
-		if (check_order(c, CONF_QUEUE, q->name, "retry_delay", q->retry_delay,
-				"retry_delay_max", q->retry_delay_max, e) < 0)
-			return -1;
-		warn_lease(c, q);
-	}
-	return 0;
+		buf_adds(errs, "no queue; add a section [queue NAME] with a handler, or use "
+			       "-q NAME -- PROGRAM ARG...\n");
+	for (size_t i = 0; i < conf_n_queues(c); i++)
+		finish_queue(c, conf_queue_at(c, i), errs);
+	return rc == 0 && errs->len == before ? 0 : -1;
 }

@@ -419,39 +419,72 @@ static int say_assignment(const char *assignment, struct buf *errs)
 	return -1;
 }
 
+/* SECTION.KEY=VALUE taken apart; `queue` is NULL for all of them. */
+struct assignment {
+	enum conf_section section;
+	char *queue; /* owned */
+	char *key;   /* owned */
+	const char *value;
+};
+
+static void assignment_release(struct assignment *a)
+{
+	free(a->queue);
+	free(a->key);
+}
+
+/* False: it has not that form. `a` is to be released either way. */
+static bool parse_assignment(const char *text, struct assignment *a)
+{
+	const char *eq = strchr(text, '=');
+	const char *dot = eq ? memrchr(text, '.', (size_t)(eq - text)) : NULL;
+	struct slice section, key;
+
+	*a = (struct assignment){.section = CONF_QUEUE};
+	if (!dot || dot == text || dot + 1 == eq)
+		return false;
+	section = trim(slice_of(text, (size_t)(dot - text)));
+	key = trim(slice_of(dot + 1, (size_t)(eq - dot) - 1));
+	a->key = xmemdup0(key.data, key.len);
+	a->value = eq + 1;
+	if (slice_eq_str(section, "supervisor")) {
+		a->section = CONF_SUPERVISOR;
+	} else if (slice_eq_str(section, "redis")) {
+		a->section = CONF_REDIS;
+	} else if (section.len > 6 && memcmp(section.data, "queue ", 6) == 0) {
+		section = trim(slice_of(section.data + 6, section.len - 6));
+		a->queue = xmemdup0(section.data, section.len);
+	} else if (!slice_eq_str(section, "queue")) {
+		return false;
+	}
+	return true;
+}
+
+bool conf_is_assignment(const char *text)
+{
+	struct assignment a;
+	bool is = parse_assignment(text, &a);
+
+	assignment_release(&a);
+	return is;
+}
+
 int conf_read_assignment(struct conf *c, const char *assignment, struct buf *errs)
 {
-	const char *eq = strchr(assignment, '=');
-	const char *dot = eq ? memrchr(assignment, '.', (size_t)(eq - assignment)) : NULL;
-	struct slice where;
-	char *section, *key, *shown;
-	const char *queue = NULL;
-	enum conf_section s = CONF_QUEUE;
+	struct assignment a;
 	struct err e = {0};
-	int rc = 0;
+	char *shown = NULL;
+	int rc;
 
-	if (!dot || dot == assignment || dot + 1 == eq)
-		return say_assignment(assignment, errs);
-	where = trim(slice_of(assignment, (size_t)(dot - assignment)));
-	section = xmemdup0(where.data, where.len);
-	where = trim(slice_of(dot + 1, (size_t)(eq - dot) - 1));
-	key = xmemdup0(where.data, where.len);
-	shown = xasprintf("-s %.*s", (int)(eq - assignment), assignment);
-	if (strcmp(section, "supervisor") == 0)
-		s = CONF_SUPERVISOR;
-	else if (strcmp(section, "redis") == 0)
-		s = CONF_REDIS;
-	else if (strncmp(section, "queue ", 6) == 0)
-		queue = section + 6 + strspn(section + 6, " ");
-	else if (strcmp(section, "queue") != 0)
-		rc = say_assignment(assignment, errs);
-	if (rc == 0) {
-		rc = conf_set(c, s, queue, key, eq + 1, CONF_FROM_FLAG, shown, &e);
+	if (parse_assignment(assignment, &a)) {
+		shown = xasprintf("-s %.*s", (int)strcspn(assignment, "="), assignment);
+		rc = conf_set(c, a.section, a.queue, a.key, a.value, CONF_FROM_FLAG, shown, &e);
 		if (rc < 0)
 			buf_addf(errs, "%s\n", e.text);
+	} else {
+		rc = say_assignment(assignment, errs);
 	}
-	free(section);
-	free(key);
+	assignment_release(&a);
 	free(shown);
 	return rc;
 }

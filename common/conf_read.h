@@ -17,6 +17,8 @@ int conf_read_text(struct conf *c, const char *path, struct slice text,
 int conf_read_env(struct conf *c, char *const *env, struct buf *errs) ATTR_MUST_CHECK;
 /* One -s KEY=VALUE: the text after the last '.' before the first '=' is the key. */
 int conf_read_assignment(struct conf *c, const char *assignment, struct buf *errs) ATTR_MUST_CHECK;
+/* Whether it has that form at all (else its error is one of usage, not of configuration). */
+bool conf_is_assignment(const char *text);
 /* What conf_write_snapshot() wrote; the environment plays no part. `fd` is left open. */
 int conf_read_snapshot(struct conf *c, int fd, struct buf *errs) ATTR_MUST_CHECK;
 

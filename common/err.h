@@ -13,7 +13,7 @@ enum {
 	EXIT_FORCED = 1, /* stopped, but a handler or worker was signalled at a limit */
 	EXIT_USAGE = 64,
 	EXIT_UNREACHABLE = 69,
-	EXIT_CRASH_LOOP = 70, /* no worker ever became ready and on_crash_loop = exit */
+	EXIT_CRASH_LOOP = 70, /* a slot was in a crash loop and on_crash_loop = exit */
 	EXIT_ALREADY_RUNNING = 73,
 	EXIT_CONFIG = 78,
 };

@@ -239,10 +239,10 @@ static void note(struct buf *errs, int *code, const struct err *e, int as_code)
 		*code = as_code;
 }
 
-static void note_conf(int rc, int *code)
+static void note_conf(int rc, int *code, int as_code)
 {
 	if (rc < 0 && *code == 0)
-		*code = EXIT_CONFIG;
+		*code = as_code;
 }
 
 static void set_flag(struct conf *c, enum conf_section s, const char *key, const char *value,
@@ -274,27 +274,38 @@ static void choose_queue(const struct options *o, struct conf *c, struct buf *er
 		note(errs, code, &e, EXIT_CONFIG);
 }
 
+/* It asks for no password, and would refuse one that is meant for another server. */
+static void use_private_redis(struct conf *c, const char *url, struct buf *errs, int *code)
+{
+	static const char *const foreign[] = {"username", "password", "password_file"};
+
+	for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
+		set_flag(c, CONF_REDIS, foreign[i], "", "-e", errs, code);
+	set_flag(c, CONF_REDIS, "url", url, "-e", errs, code);
+}
+
 struct conf *options_load(const struct options *o, char *const *env, const char *url,
 			  struct buf *errs, int *code)
 {
 	struct conf *c = conf_new();
-	struct err e = {0};
 
 	*code = 0;
 	if (options_file(o))
-		note_conf(conf_read_file(c, options_file(o), errs), code);
+		note_conf(conf_read_file(c, options_file(o), errs), code, EXIT_CONFIG);
 	choose_queue(o, c, errs, code);
-	note_conf(conf_read_env(c, env, errs), code);
+	note_conf(conf_read_env(c, env, errs), code, EXIT_CONFIG);
 	for (size_t i = 0; i < o->n_assignments; i++)
-		note_conf(conf_read_assignment(c, o->assignments[i], errs), code);
+		note_conf(conf_read_assignment(c, o->assignments[i], errs), code,
+			  conf_is_assignment(o->assignments[i]) ? EXIT_CONFIG : EXIT_USAGE);
 	/* -n is for every queue, also where the file has another number for one. */
 	set_flag(c, CONF_SUPERVISOR, "workers", o->workers, "-n", errs, code);
 	if (*code == 0)
 		set_flag(c, CONF_QUEUE, "workers", o->workers, "-n", errs, code);
 	set_flag(c, CONF_QUEUE, "concurrency", o->concurrency, "-j", errs, code);
-	set_flag(c, CONF_REDIS, "url", url, "-e", errs, code);
-	if (*code == 0 && conf_finish(c, &e) < 0)
-		note(errs, code, &e, EXIT_CONFIG);
+	if (o->private_redis)
+		use_private_redis(c, url, errs, code);
+	if (*code == 0)
+		note_conf(conf_finish(c, errs), code, EXIT_CONFIG);
 	if (*code != 0) {
 		conf_free(c);
 		return NULL;

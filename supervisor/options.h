@@ -47,9 +47,9 @@ int options_find_file(struct options *o, struct err *e) ATTR_MUST_CHECK;
 const char *options_file(const struct options *o);
 
 /*
- * A finished configuration from file, environment and command line; `url` (may be NULL) is the
- * private Redis and beats all. NULL with every error found in `errs` (one a line), the first
- * one's exit code in `code`.
+ * A finished configuration from file, environment and command line; `url` (NULL: not known yet) is
+ * where the private Redis of -e listens and beats all. NULL with every error found in `errs` (one a
+ * line), the first one's exit code in `code`.
  */
 struct conf *options_load(const struct options *o, char *const *env, const char *url,
 			  struct buf *errs, int *code);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "conf_read.h"
+#include "fds.h"
 #include "log.h"
 #include "worker.h"
 
@@ -61,10 +62,8 @@ static int read_alone(struct conf *c, const struct options *o, char *const *sets
 		buf_addf(errs, "%s\n", e.text);
 		r = -1;
 	}
-	if (r == 0 && conf_finish(c, &e) < 0) {
-		buf_addf(errs, "%s\n", e.text);
-		r = -1;
-	}
+	if (r == 0)
+		r = conf_finish(c, errs);
 	return r;
 }
 
@@ -122,6 +121,9 @@ int main(int argc, char **argv)
 	int code = EXIT_CONFIG;
 	int opt;
 
+	if (fds_fill_standard() < 0)
+		return fail("redisq-worker: /dev/null cannot be opened\n", EXIT_CONFIG);
+	fds_raise_limit();
 	orders_block_signals();
 	while ((opt = getopt_long(argc, argv, "c:q:s:h", longs, NULL)) != -1) {
 		switch (opt) {

@@ -67,7 +67,7 @@ static void test_redis_url_alias(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		for (int alias_first = 0; alias_first < 2; alias_first++) {
 			struct conf *c = conf_new();
-			struct err e = {0};
+			struct buf errs = BUF_INIT;
 
 			if (alias_first)
 				set(c, "redis.url", "redis://alias", CONF_FROM_ENV_ALIAS);
@@ -77,7 +77,7 @@ static void test_redis_url_alias(void **state)
 				set(c, "redis.url", "redis://alias", CONF_FROM_ENV_ALIAS);
 			assert_string_equal(conf_redis(c)->url,
 					    cases[i].alias_wins ? "redis://alias" : "redis://mine");
-			assert_int_equal(conf_resolve(c, &e), 0);
+			assert_int_equal(conf_resolve(c, &errs), 0);
 			conf_free(c);
 		}
 }
@@ -86,14 +86,15 @@ static void test_redis_url_alias(void **state)
 static void test_bad_redis_url_alias(void **state)
 {
 	struct conf *c = conf_new();
-	struct err e = {0};
+	struct buf errs = BUF_INIT;
 
 	(void)state;
 	set(c, "redis.url", "rediss://cache", CONF_FROM_ENV_ALIAS);
-	assert_int_equal(conf_resolve(c, &e), -1);
-	assert_non_null(strstr(e.text, "TLS"));
+	assert_int_equal(conf_resolve(c, &errs), -1);
+	assert_non_null(strstr(errs.data, "TLS"));
 	set(c, "redis.url", "redis://h", CONF_FROM_FILE);
-	assert_int_equal(conf_resolve(c, &e), 0);
+	assert_int_equal(conf_resolve(c, &errs), 0);
+	buf_release(&errs);
 	conf_free(c);
 }
 
@@ -304,15 +305,16 @@ static void test_finish(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct conf *c = conf_with_queue();
-		struct err e = {0};
+		struct buf errs = BUF_INIT;
 		int rc;
 
 		set(c, cases[i].key, cases[i].value, CONF_FROM_FILE);
 		if (cases[i].key2)
 			set(c, cases[i].key2, cases[i].value2, CONF_FROM_FILE);
-		rc = conf_finish(c, &e);
-		if (rc != (cases[i].says[0] ? -1 : 0) || !strstr(e.text, cases[i].says))
-			fail_msg("%s = %s: says \"%s\"", cases[i].key, cases[i].value, e.text);
+		rc = conf_finish(c, &errs);
+		if (rc != (cases[i].says[0] ? -1 : 0) || !strstr(errs.data, cases[i].says))
+			fail_msg("%s = %s: says \"%s\"", cases[i].key, cases[i].value, errs.data);
+		buf_release(&errs);
 		assert_int_equal(conf_warnings(c)[0] != NULL, cases[i].warns != NULL);
 		if (cases[i].warns)
 			assert_non_null(strstr(conf_warnings(c)[0], cases[i].warns));
@@ -323,28 +325,91 @@ static void test_finish(void **state)
 static void test_finish_queues(void **state)
 {
 	struct conf *c = conf_new();
+	struct buf errs = BUF_INIT;
 	struct err e = {0};
 
 	(void)state;
-	assert_int_equal(conf_resolve(c, &e), 0); /* enough for a client */
-	assert_int_equal(conf_finish(c, &e), -1);
-	assert_non_null(strstr(e.text, "no queue; "));
+	assert_int_equal(conf_resolve(c, &errs), 0); /* enough for a client */
+	assert_int_equal(conf_finish(c, &errs), -1);
+	assert_non_null(strstr(errs.data, "no queue; "));
 	assert_int_equal(conf_add_queue(c, "video", &e), 0);
-	assert_int_equal(conf_finish(c, &e), -1);
-	assert_non_null(strstr(e.text, "[queue video] has no handler; "));
+	buf_clear(&errs);
+	assert_int_equal(conf_finish(c, &errs), -1);
+	assert_non_null(strstr(errs.data, "[queue video] has no handler; "));
+	buf_release(&errs);
 	conf_free(c);
+}
+
+/* Not one at a time: whoever mends a file wants to run -t twice, not six times. */
+static void every_error_across_keys_is_said_at_once(void **state)
+{
+	static const char *const says[] = {
+		"restart_delay = 31s exceeds",
+		"TLS",
+		"keep one of them",
+		"set user as well",
+		"[queue a] has no handler",
+		"[queue b] retry_delay = 20m exceeds",
+	};
+	struct conf *c = conf_new();
+	struct buf errs = BUF_INIT;
+	struct err e = {0};
+	size_t lines = 0;
+
+	(void)state;
+	assert_int_equal(conf_add_queue(c, "a", &e), 0);
+	assert_int_equal(conf_add_queue(c, "b", &e), 0);
+	set(c, "supervisor.restart_delay", "31s", CONF_FROM_FILE);
+	set(c, "supervisor.group", "g", CONF_FROM_FILE);
+	set(c, "redis.url", "rediss://cache", CONF_FROM_ENV_ALIAS);
+	set(c, "redis.password", "a", CONF_FROM_FILE);
+	set(c, "redis.password_file", "/x", CONF_FROM_FILE);
+	set(c, "queue.retry_delay", "20m", CONF_FROM_FILE);
+	assert_int_equal(conf_finish(c, &errs), -1);
+	for (size_t i = 0; i < ARRAY_LEN(says); i++)
+		if (!strstr(errs.data, says[i]))
+			fail_msg("\"%s\" is not in:\n%s", says[i], errs.data);
+	for (size_t i = 0; i < errs.len; i++)
+		lines += errs.data[i] == '\n';
+	assert_int_equal(lines, 8); /* no handler and retry_delay: both queues */
+	buf_release(&errs);
+	conf_free(c);
+}
+
+static void boot_keys_keep_what_is_in_force(void **state)
+{
+	struct conf *running = conf_with_queue(), *now = conf_with_queue();
+	struct err e = {0};
+
+	(void)state;
+	set(running, "supervisor.log_to", "files", CONF_FROM_FILE);
+	assert_int_equal(
+		conf_set(now, CONF_SUPERVISOR, NULL, "name", "other", CONF_FROM_FILE, "f:2", &e),
+		0);
+	set(now, "supervisor.user", "nobody", CONF_FROM_FILE);
+	set(now, "supervisor.crash_limit", "3", CONF_FROM_FILE);
+	set(now, "queue.lease", "2m", CONF_FROM_FILE);
+	conf_keep_boot(now, running);
+	assert_string_equal(conf_supervisor(now)->name, "redisq");
+	assert_string_equal(conf_where(now, CONF_SUPERVISOR, NULL, "name"), "default");
+	assert_int_equal(conf_supervisor(now)->log_to, CONF_LOG_TO_FILES);
+	assert_null(conf_supervisor(now)->user);
+	assert_int_equal(conf_supervisor(now)->crash_limit, 3);
+	assert_int_equal(conf_queue(now, "q")->lease, 120000);
+	conf_free(running);
+	conf_free(now);
 }
 
 /* Of password and password_file the one said with more weight is used. */
 static void test_passwords(void **state)
 {
 	struct conf *c = conf_with_queue();
-	struct err e = {0};
+	struct buf errs = BUF_INIT;
 
 	(void)state;
 	set(c, "redis.password_file", "/file", CONF_FROM_FILE);
 	set(c, "redis.password", "env", CONF_FROM_ENV);
-	assert_int_equal(conf_finish(c, &e), 0);
+	assert_int_equal(conf_finish(c, &errs), 0);
 	assert_null(conf_redis(c)->password_file);
 	assert_string_equal(conf_redis(c)->password, "env");
 	conf_free(c);
@@ -353,6 +418,7 @@ static void test_passwords(void **state)
 static void test_workers_and_heartbeat(void **state)
 {
 	struct conf *c = conf_with_queue();
+	struct buf errs = BUF_INIT;
 	struct err e = {0};
 
 	(void)state;
@@ -360,14 +426,14 @@ static void test_workers_and_heartbeat(void **state)
 	assert_int_equal(conf_set(c, CONF_QUEUE, "own", "workers", "2", CONF_FROM_FILE, "f", &e),
 			 0);
 	set(c, "supervisor.workers", "7", CONF_FROM_FILE);
-	assert_int_equal(conf_finish(c, &e), 0);
+	assert_int_equal(conf_finish(c, &errs), 0);
 	assert_int_equal(conf_queue(c, "q")->workers, 7);
 	assert_int_equal(conf_queue(c, "own")->workers, 2);
 	set(c, "supervisor.workers", "3", CONF_FROM_FLAG); /* -n, and once more */
-	assert_int_equal(conf_finish(c, &e), 0);
+	assert_int_equal(conf_finish(c, &errs), 0);
 	assert_int_equal(conf_queue(c, "q")->workers, 3);
 	set(c, "supervisor.workers", "max", CONF_FROM_FLAG);
-	assert_int_equal(conf_finish(c, &e), 0);
+	assert_int_equal(conf_finish(c, &errs), 0);
 	assert_true(conf_supervisor(c)->workers >= 1);
 	assert_int_equal(conf_queue(c, "q")->workers, conf_supervisor(c)->workers);
 	assert_int_equal(conf_queue(c, "own")->workers, 2);
@@ -432,7 +498,7 @@ static void test_snapshot(void **state)
 					    "\xfe\xff"};
 	char *argv[] = {sh, dash, script, nothing, raw, NULL};
 	struct conf *c = conf_new(), *back = conf_new();
-	struct buf text = BUF_INIT, again = BUF_INIT;
+	struct buf text = BUF_INIT, again = BUF_INIT, errs = BUF_INIT;
 	struct err e = {0};
 
 	(void)state;
@@ -446,7 +512,7 @@ static void test_snapshot(void **state)
 	set(c, "queue.payload_max", "12345B", CONF_FROM_FLAG);
 	set(c, "supervisor.heartbeat_timeout", "auto", CONF_FROM_FILE);
 	set(c, "supervisor.workers", "max", CONF_FROM_FILE);
-	assert_int_equal(conf_finish(c, &e), 0);
+	assert_int_equal(conf_finish(c, &errs), 0);
 	conf_write_snapshot(c, &text);
 	if (conf_snapshot_parse(back, slice_of(text.data, text.len), &e) < 0)
 		fail_msg("%s", e.text);
@@ -464,7 +530,7 @@ static void test_snapshot(void **state)
 	assert_int_equal(conf_origin_of(back, CONF_REDIS, NULL, "url"), CONF_FROM_ENV_ALIAS);
 	assert_string_equal(conf_where(back, CONF_QUEUE, "plain", "handler"), "--");
 	/* Resolving once more changes nothing. */
-	assert_int_equal(conf_finish(back, &e), 0);
+	assert_int_equal(conf_finish(back, &errs), 0);
 	buf_clear(&again);
 	conf_write_snapshot(back, &again);
 	assert_string_equal(again.data, text.data);
@@ -550,6 +616,8 @@ int main(void)
 		cmocka_unit_test(test_handler_argv),
 		cmocka_unit_test(test_finish),
 		cmocka_unit_test(test_finish_queues),
+		cmocka_unit_test(every_error_across_keys_is_said_at_once),
+		cmocka_unit_test(boot_keys_keep_what_is_in_force),
 		cmocka_unit_test(test_passwords),
 		cmocka_unit_test(test_workers_and_heartbeat),
 		cmocka_unit_test(test_diff),

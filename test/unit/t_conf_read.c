@@ -242,12 +242,13 @@ static void test_finish_says_where(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct conf *c = conf_new();
-		struct err e = {0};
+		struct buf errs = BUF_INIT;
 
 		read_ok(c, cases[i].text);
-		assert_int_equal(conf_finish(c, &e), -1);
-		if (strncmp(e.text, cases[i].says, strlen(cases[i].says)) != 0)
-			fail_msg("says \"%s\"", e.text);
+		assert_int_equal(conf_finish(c, &errs), -1);
+		if (strncmp(errs.data, cases[i].says, strlen(cases[i].says)) != 0)
+			fail_msg("says \"%s\"", errs.data);
+		buf_release(&errs);
 		conf_free(c);
 	}
 }

@@ -149,7 +149,7 @@ static void flags_beat_everything(void **state)
 	int code = 0;
 
 	(void)state;
-	parse(&o, &l, "-n 3 -j 5 -q demo -- /bin/cat -u");
+	parse(&o, &l, "-e -n 3 -j 5 -q demo -- /bin/cat -u");
 	c = options_load(&o, env, "unix:///x.sock", &errs, &code);
 	if (!c)
 		fail_msg("%s", errs.data);
@@ -172,7 +172,10 @@ static void wrong_flags_are_usage_wrong_keys_configuration(void **state)
 	} cases[] = {
 		{"-n many -q a -- x", EXIT_USAGE},
 		{"-s queue.lease=oops -q a -- x", EXIT_CONFIG},
-		{"-s nonsense -q a -- x", EXIT_CONFIG},
+		{"-s nonsense -q a -- x", EXIT_USAGE},
+		{"-s log_level=debug -q a -- x", EXIT_USAGE},
+		{"-s other.log_level=debug -q a -- x", EXIT_USAGE},
+		{"-s supervisor.log_level=much -q a -- x", EXIT_CONFIG},
 		{"-q a", EXIT_CONFIG}, /* no handler */
 	};
 	char *env[] = {NULL};
@@ -192,6 +195,30 @@ static void wrong_flags_are_usage_wrong_keys_configuration(void **state)
 		buf_release(&errs);
 		options_release(&o);
 	}
+}
+
+/* -e: the password of the file is for another server. */
+static void the_private_redis_has_no_password(void **state)
+{
+	char *env[] = {(char[]){"REDISQ_REDIS_PASSWORD_FILE=/nowhere"}, NULL};
+	struct buf errs = BUF_INIT;
+	struct options o;
+	struct line l;
+	struct conf *c;
+	int code = 0;
+
+	(void)state;
+	parse(&o, &l, "-e -s redis.password=x -s redis.username=y -q demo -- /bin/cat");
+	c = options_load(&o, env, "unix:///x.sock", &errs, &code);
+	if (!c)
+		fail_msg("%s", errs.data);
+	assert_null(conf_redis(c)->username);
+	assert_null(conf_redis(c)->password);
+	assert_null(conf_redis(c)->password_file);
+	assert_string_equal(conf_redis(c)->url, "unix:///x.sock");
+	conf_free(c);
+	options_release(&o);
+	buf_release(&errs);
 }
 
 static void the_hint_is_six_lines(void **state)
@@ -217,6 +244,7 @@ int main(void)
 		cmocka_unit_test(a_number_is_no_file),
 		cmocka_unit_test(flags_beat_everything),
 		cmocka_unit_test(wrong_flags_are_usage_wrong_keys_configuration),
+		cmocka_unit_test(the_private_redis_has_no_password),
 		cmocka_unit_test(the_hint_is_six_lines),
 	};
 
