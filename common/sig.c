@@ -72,6 +72,13 @@ void sig_watch_stop(struct sig_watch *w)
 	w->fd = -1;
 }
 
+bool sig_is_ignored(int signo)
+{
+	struct sigaction now;
+
+	return sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 #define NAME(s) \
 	{ \
 		s, #s \

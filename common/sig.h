@@ -31,6 +31,8 @@ void sig_block(const int *signals);
 int sig_watch_start(struct sig_watch *w, struct ev_loop *loop, const int *signals, sig_fn *fn,
 		    void *arg) ATTR_MUST_CHECK;
 void sig_watch_stop(struct sig_watch *w);
+/* Ignored, as nohup and the shell's background jobs leave it; blocking it makes no difference. */
+bool sig_is_ignored(int signo);
 /* "SIGTERM", or "signal 77". */
 const char *sig_name(int signo, char buf[16]);
 

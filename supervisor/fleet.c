@@ -86,6 +86,32 @@ int64_t fleet_parallelism(const struct fleet *f)
 	return sum;
 }
 
+int fleet_concurrency(const struct fleet *f)
+{
+	int most = 0;
+
+	for (size_t i = 0; i < f->n_slots; i++)
+		most = (int)max_i64(most, queue_conf(f, f->slots[i]->gen)->concurrency);
+	return most ? most : queue_conf(f, f->gen)->concurrency;
+}
+
+struct tally fleet_tally(const struct fleet *f)
+{
+	struct tally sum = f->past;
+
+	for (size_t i = 0; i < f->n_slots; i++) {
+		const struct slot *s = f->slots[i];
+		struct list *it;
+
+		tally_add(&sum, &s->past);
+		tally_add_board(&sum, s->current ? s->current->board : NULL);
+		tally_add_board(&sum, s->next ? s->next->board : NULL);
+		list_each (it, &s->olds)
+			tally_add_board(&sum, list_entry(it, struct proc, link)->board);
+	}
+	return sum;
+}
+
 static void make_slots(struct fleet *f)
 {
 	size_t n = fleet_wanted(f);
@@ -103,8 +129,10 @@ static void make_slots(struct fleet *f)
 /* Slots at the end that are neither wanted nor alive. */
 static void drop_slots(struct fleet *f)
 {
-	while (f->n_slots > fleet_wanted(f) && !slot_has_process(f->slots[f->n_slots - 1]))
+	while (f->n_slots > fleet_wanted(f) && !slot_has_process(f->slots[f->n_slots - 1])) {
+		tally_add(&f->past, &f->slots[f->n_slots - 1]->past);
 		slot_free(f->slots[--f->n_slots]);
+	}
 }
 
 static int64_t drain_limit(const struct fleet *f)
@@ -131,7 +159,7 @@ static void grant(struct fleet *f, struct slot *s)
 		return;
 	proc_say_quiet(p, f->quiet);
 	if (!slot_lock(s)) {
-		if (!ev_is_active(&f->lock_timer))
+		if (!ev_is_active(&f->lock_timer) && !s->lock_error)
 			log_info("%s/%u waits: a worker of an earlier supervisor still has tasks",
 				 f->queue, s->index);
 		ev_timer_again(f->house->loop, &f->lock_timer);
@@ -221,6 +249,7 @@ static void check_memory(struct fleet *f, struct slot *s)
 	log_warning("worker %d of %s/%u uses %lldM, max_memory is %lldM; replacing it", (int)p->pid,
 		    f->queue, s->index, (long long)(rss >> 20), (long long)(limit >> 20));
 	fleet_roll_slot(f, s);
+	s->recycling = true;
 }
 
 static void tick_proc(struct proc *p, int64_t boot_ms)
@@ -329,17 +358,12 @@ const char *fleet_refused(const struct fleet *f)
 
 /* ---------------------------------------------------------------- what the workers tell us */
 
-static void on_ready(void *arg ATTR_UNUSED, struct proc *p ATTR_UNUSED)
-{
-	/* reconcile() sees the state: a next worker takes over, a current one is granted credit */
-}
-
-static void on_forget(void *arg, struct proc *p)
+static void on_stable(void *arg, struct proc *p)
 {
 	struct slot *s = arg;
 
 	if (p == s->current)
-		restart_forget(&s->restart);
+		restart_stable(&s->restart);
 }
 
 static void on_freed(void *arg, struct proc *p, int64_t n)
@@ -425,14 +449,23 @@ static enum proc_event after_death_of_current(struct slot *s, struct proc *p,
 								  : RESTART_LOOP_RETRY,
 	};
 
+	bool looped = s->restart.loop;
+	enum restart_verdict verdict;
+
 	if (p->refused)
 		return PROC_EV_DIED_PARK;
 	if (is_shortage(how)) {
 		p->backoff_ms = restart_postpone(&s->restart, &policy, &f->house->rng);
 		return PROC_EV_DIED_BACKOFF;
 	}
-	switch (restart_decide(&s->restart, &policy, p->was_ready, clock_mono_ms(), &f->house->rng,
-			       &p->backoff_ms)) {
+	verdict = restart_decide(&s->restart, &policy, p->was_ready, clock_mono_ms(),
+				 &f->house->rng, &p->backoff_ms);
+	if (verdict == RESTART_LATER && s->restart.loop && !looped)
+		log_error("%s/%u is in a crash loop: more than %d deaths within %.0fs; starting it "
+			  "every %.0fs from now on, see redisqctl logs",
+			  f->queue, s->index, policy.limit, (double)policy.window_ms / 1000.0,
+			  (double)policy.delay_max_ms / 1000.0);
+	switch (verdict) {
 	case RESTART_NOW:
 		s->restarts++;
 		return PROC_EV_DIED_AGAIN;
@@ -477,6 +510,7 @@ static enum proc_event on_death(void *arg, struct proc *p, const struct last_exi
 	handovers_add(&f->handovers, who, p->slot, p->died_ms);
 	house_changed(f->house);
 
+	tally_add_board(&s->past, p->board);
 	if (left->n > 0)
 		dig_grave(f, p, left);
 	credit_close(&f->credit, &p->credit);
@@ -495,8 +529,7 @@ static enum proc_event on_death(void *arg, struct proc *p, const struct last_exi
 }
 
 const struct proc_events fleet_proc_events = {
-	.on_ready = on_ready,
-	.on_forget = on_forget,
+	.on_stable = on_stable,
 	.on_freed = on_freed,
 	.on_released = on_released,
 	.on_handover = on_handover,

@@ -21,6 +21,7 @@ struct grave {
 
 struct roll {
 	bool active;
+	uint64_t seq;           /* of the one under way, or the last; 0 = there was none */
 	struct generation *gen; /* owned reference: what the new workers run */
 	char *failed;           /* owned: why the last roll stopped, NULL = it did not */
 	int64_t ended_ms;       /* monotonic: when the last one did */
@@ -37,6 +38,7 @@ struct fleet {
 	bool leaving;    /* the queue is to end: removed, or the supervisor drains */
 	bool fast;       /* ... at once */
 	bool quiet;
+	struct tally past; /* of slots that were scaled away */
 	struct credit_pool credit;
 	struct list graves; /* of struct grave */
 	struct roll roll;
@@ -56,9 +58,13 @@ unsigned fleet_wanted(const struct fleet *f);
 bool fleet_slot_wanted(const struct fleet *f, const struct slot *s);
 /* What may run at once, as things stand. */
 int64_t fleet_parallelism(const struct fleet *f);
+/* Tasks at once in one worker: of those in charge, the most while a roll is changing it. */
+int fleet_concurrency(const struct fleet *f);
+/* What all workers of the queue have counted since the supervisor's start. */
+struct tally fleet_tally(const struct fleet *f);
 /* Acts on the difference between what is and what is wanted. */
 void fleet_reconcile(struct fleet *f);
-/* Once a second: heartbeats, memory, graves. `boot_ms`: clock_boot_ms(). */
+/* At the supervisor's tick: heartbeats, memory, graves. `boot_ms`: clock_boot_ms(). */
 void fleet_tick(struct fleet *f, int64_t boot_ms);
 
 /* Wanted workers from now on, survives reloads; clamped to 0 .. FLEET_WORKERS_MAX. */

@@ -8,6 +8,7 @@
 #include "buf.h"
 #include "filename.h"
 #include "lock.h"
+#include "paths.h"
 #include "readfile.h"
 
 /* Written beside and renamed: a reader never sees half a number. */
@@ -86,6 +87,18 @@ void instance_lock_release(struct instance_lock *l)
 	l->pid_file = NULL;
 }
 
+/* Somebody cleaned up below us. False with errno. */
+static bool make_again(const char *run_dir)
+{
+	struct paths_who who = paths_self();
+	struct err e;
+
+	if (paths_make(&who, run_dir, 0755, &e) == 0)
+		return true;
+	errno = ENOENT;
+	return false;
+}
+
 int slot_lock_open(const char *run_dir, const char *queue, unsigned slot)
 {
 	struct buf path = BUF_INIT;
@@ -95,6 +108,8 @@ int slot_lock_open(const char *run_dir, const char *queue, unsigned slot)
 	filename_stem(&path, queue);
 	buf_addf(&path, "-%u.lock", slot);
 	fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 && errno == ENOENT && make_again(run_dir))
+		fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	saved = errno;
 	buf_release(&path);
 	errno = saved;

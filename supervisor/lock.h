@@ -26,7 +26,10 @@ int instance_lock_take(struct instance_lock *l, const char *pid_file,
 /* Removes the pid file (not the lock file) and lets go. */
 void instance_lock_release(struct instance_lock *l);
 
-/* Opens (makes) the lock file of a slot under `run_dir`; not locked yet. -1 with errno. */
+/*
+ * Opens (makes) the lock file of a slot under `run_dir`, and that directory if it was removed; not
+ * locked yet. -1 with errno.
+ */
 int slot_lock_open(const char *run_dir, const char *queue, unsigned slot);
 /* Without waiting: true when the lock is held by this descriptor now. */
 bool slot_lock_try(int fd);

@@ -126,6 +126,7 @@ static bool start_process(struct proc *p)
 	free(p->refused);
 	p->refused = NULL;
 	p->was_ready = p->redis_wait = p->abort_sent = p->kill_sent = p->quiet = false;
+	p->heartbeat = (struct heartbeat){0};
 	p->started_ms = clock_mono_ms();
 	if (proc_spawn(p, &e) < 0) {
 		struct last_exit how = {.known = true, .cause = CAUSE_SPAWN, .code = errno};
@@ -150,7 +151,7 @@ static void carry_out(struct proc *p, unsigned effects)
 	const struct conf_supervisor *sup = conf_supervisor(p->house->conf);
 	int64_t grace = proc_conf(p)->kill_grace;
 
-	/* FORGET is the owner's: proc_step() tells it. */
+	/* STABLE is the owner's: proc_step() tells it. */
 	if (effects & PROC_DO_NO_TIMER)
 		arm(p, 0);
 	if ((effects & PROC_DO_SPAWN) && !start_process(p))
@@ -204,11 +205,9 @@ void proc_step(struct proc *p, enum proc_event event)
 		p->was_ready = true;
 		p->house->ever_ready = true;
 	}
-	if (step.effects & PROC_DO_FORGET)
-		p->events->on_forget(p->arg, p);
+	if (step.effects & PROC_DO_STABLE)
+		p->events->on_stable(p->arg, p);
 	carry_out(p, step.effects);
-	if (event == PROC_EV_IS_READY && was == PROC_STARTING)
-		p->events->on_ready(p->arg, p);
 }
 
 void proc_start(struct proc *p)
@@ -270,13 +269,11 @@ void proc_check_heartbeat(struct proc *p, int64_t now_ms)
 	int64_t beat;
 	char name[PROC_NAME_MAX];
 
-	if (!p->board || limit <= 0 || p->abort_sent || p->state == PROC_KILLING)
+	if (!p->board || p->abort_sent || p->state == PROC_KILLING)
 		return;
+	/* 0 = not begun, which is ready_timeout's business. */
 	beat = atomic_load_explicit(&p->board->heartbeat_ms, memory_order_relaxed);
-	if (beat == 0) /* not begun: ready_timeout's business */
-		return;
-	beat = max_i64(beat, p->house->watch_from_ms);
-	if (now_ms - beat <= limit)
+	if (!heartbeat_is_stuck(&p->heartbeat, beat, p->house->watch_from_ms, now_ms, limit))
 		return;
 	log_error("worker %d of %s is stuck: no sign of its event loop for %.1fs; ending it",
 		  (int)p->pid, proc_name(p, name), (double)(now_ms - beat) / 1000.0);

@@ -15,6 +15,7 @@
 #include "chan.h"
 #include "credit.h"
 #include "generation.h"
+#include "heartbeat.h"
 #include "house.h"
 #include "obituary.h"
 #include "proc_fsm.h"
@@ -51,10 +52,8 @@ struct proc;
 
 /* What the owner hears. It may not free the proc inside; house_changed() was called already. */
 struct proc_events {
-	/* Ready for the first time in this life. */
-	void (*on_ready)(void *arg, struct proc *p);
-	/* Stable, or started by hand: earlier deaths do not count any more. */
-	void (*on_forget)(void *arg, struct proc *p);
+	/* It has been ready for stable_after. */
+	void (*on_stable)(void *arg, struct proc *p);
 	/* It lowered its limit by n. */
 	void (*on_freed)(void *arg, struct proc *p, int64_t n);
 	/* It gave entries back that others should look for. */
@@ -62,7 +61,8 @@ struct proc_events {
 	/* What it says about hand-overs: the words "handed", "swept", "again" and their rest. */
 	void (*on_handover)(void *arg, struct proc *p, const char *word, const char *rest);
 	/*
-	 * Dead and buried, or never started. The owner takes the credit back (all of it when
+	 * Dead and buried, or never started (then without a board). The owner takes the credit
+	 * back (all of it when
 	 * `left` is empty), takes over `who` if there is something to hand over, and answers with
 	 * one of PROC_EV_DIED_*; for DIED_BACKOFF it has set p->backoff_ms. `left` may be taken
 	 * over (set to empty).
@@ -98,6 +98,7 @@ struct proc {
 	bool quiet;
 	bool abort_sent;
 	bool kill_sent;
+	struct heartbeat heartbeat;
 	int64_t started_ms; /* monotonic */
 	char *consumer;     /* owned, NULL until it said it */
 	char *note;         /* owned: why it waits for Redis */

@@ -210,8 +210,8 @@ static void finish(struct proc *p)
 	 * ready has none, and its 1 is something else. */
 	if (!p->want && (how.cause == CAUSE_KILLED || (p->was_ready && how.code == EXIT_FORCED)))
 		p->house->forced = true;
-	forget_life(p);
 	verdict = p->events->on_death(p->arg, p, &how, &p->groups, &who);
+	forget_life(p);
 	groups_release(&p->groups);
 	obituary_release(&who);
 	proc_step(p, verdict);

@@ -50,7 +50,7 @@ enum proc_event { PROC_EVENTS(PROC_ENUM) PROC_N_EVENTS };
 
 /* What to do on entering the next state, in this order. */
 enum proc_effect {
-	PROC_DO_FORGET = 1 << 0,    /* the deaths so far do not count any more */
+	PROC_DO_STABLE = 1 << 0,    /* it has been ready for stable_after */
 	PROC_DO_SPAWN = 1 << 1,     /* start the process */
 	PROC_DO_SAY_DRAIN = 1 << 2, /* word: drain MS */
 	PROC_DO_SAY_STOP = 1 << 3,  /* word: stop */

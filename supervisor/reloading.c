@@ -24,6 +24,16 @@ static void set_result(struct supervisor *sv, const char *error)
 	house_changed(&sv->house);
 }
 
+/* Nothing has changed. While an earlier reload is under way its end must not hide that. */
+static void refuse(struct supervisor *sv, const char *why)
+{
+	set_result(sv, why);
+	if (!sv->reloading)
+		return;
+	free(sv->refused_reload);
+	sv->refused_reload = xstrdup(why);
+}
+
 /* "a\nb\n" -> "a; b" for one line of text. */
 static void join_lines(struct buf *text)
 {
@@ -77,6 +87,7 @@ static void take_live_keys(struct supervisor *sv)
 
 	log_set_level((enum log_level)sup->log_level);
 	logsink_configure(sv->logs, &logs);
+	supervisor_arm_tick(sv);
 }
 
 static void start_queue(struct supervisor *sv, const char *queue)
@@ -93,6 +104,18 @@ static void start_queue(struct supervisor *sv, const char *queue)
 	f->quiet = sv->quiet;
 	list_append(&sv->fleets, &f->link);
 	log_info("queue %s is new: starting its workers", queue);
+}
+
+/* By scale, TTIN or TTOU, which hold until the end: say so to whoever has edited the file. */
+static void say_override(const struct fleet *f, const struct generation *gen)
+{
+	int workers = conf_queue(gen->conf, f->queue)->workers;
+
+	if (f->workers_set >= 0 && f->workers_set != workers)
+		log_warning("queue %s keeps %d worker%s, as scaled by hand; the configuration's %d "
+			    "holds again after: redisqctl scale %s %d, or a new start",
+			    f->queue, f->workers_set, f->workers_set == 1 ? "" : "s", workers,
+			    f->queue, workers);
 }
 
 static void act(struct supervisor *sv, const struct reload_plan *plan)
@@ -112,6 +135,8 @@ static void act(struct supervisor *sv, const struct reload_plan *plan)
 				fleet_leave(f, false);
 			break;
 		case RELOAD_ROLL:
+			if (f)
+				say_override(f, sv->gen);
 			if (f)
 				fleet_roll_all(f, sv->gen);
 			else
@@ -134,23 +159,27 @@ bool supervisor_reload(struct supervisor *sv)
 	}
 	conf = load(sv, &errs);
 	if (!conf) {
-		set_result(sv, errs.data);
+		refuse(sv, errs.data);
 		buf_release(&errs);
 		return false;
 	}
 	buf_release(&errs);
 	for (const char *const *w = conf_warnings(conf); w && *w; w++)
 		log_warning("%s", *w);
+	reload_plan_make(&plan, sv->gen->conf, conf);
+	conf_keep_boot(conf, sv->gen->conf);
 	gen = generation_new(conf, sv->gen->number + 1);
 	if (!gen) {
-		set_result(sv, strerror(errno));
+		refuse(sv, strerror(errno));
+		reload_plan_release(&plan);
 		return false;
 	}
 	log_info("reload: generation %lld", (long long)gen->number);
-	reload_plan_make(&plan, sv->gen->conf, gen->conf);
 	generation_put(sv->gen);
 	sv->gen = gen;
 	sv->house.conf = gen->conf;
+	free(sv->refused_reload);
+	sv->refused_reload = NULL;
 	say_boot_keys(&plan);
 	take_live_keys(sv);
 	act(sv, &plan);
@@ -203,6 +232,17 @@ void supervisor_reload_step(struct supervisor *sv)
 		free(why);
 	}
 	sv->reloading = false;
+	if (sv->refused_reload) {
+		struct buf whole = BUF_INIT;
+
+		buf_addf(&whole, "generation %lld %s%s; a later reload was refused: %s",
+			 (long long)sv->gen->number, errors.len ? "failed: " : "done", errors.data,
+			 sv->refused_reload);
+		free(sv->refused_reload);
+		sv->refused_reload = NULL;
+		buf_release(&errors);
+		errors = whole;
+	}
 	set_result(sv, errors.len ? errors.data : NULL);
 out:
 	buf_release(&errors);

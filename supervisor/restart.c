@@ -17,11 +17,17 @@ void restart_release(struct restart *r)
 	restart_init(r);
 }
 
+void restart_stable(struct restart *r)
+{
+	r->n = 0;
+}
+
 void restart_forget(struct restart *r)
 {
 	r->n = 0;
 	r->count = 0;
 	r->head = 0;
+	r->loop = false;
 }
 
 /* The ring holds one death more than the limit; a new limit (HUP) starts the count anew. */
@@ -60,6 +66,7 @@ enum restart_verdict restart_decide(struct restart *r, const struct restart_poli
 {
 	bool loop = note_death(r, p, now_ms);
 
+	r->loop = loop;
 	*delay_ms = 0;
 	if (r->n < N_MAX)
 		r->n++;

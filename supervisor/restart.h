@@ -4,7 +4,8 @@
  * n = deaths in a row; the first death of a worker that had been ready is answered at once, any
  * other after restart_delay doubled at each further death, capped, with jitter added. More than
  * crash_limit deaths within crash_window, whatever their ages, are a crash loop. A worker ready
- * for stable_after has its deaths forgotten (restart_forget). Pure: `now` comes in.
+ * for stable_after ends the row (restart_stable), but its deaths stay in the window: one that dies
+ * each time it has become stable is in a loop, too. Pure: `now` comes in.
  */
 #ifndef REDISQ_RESTART_H
 #define REDISQ_RESTART_H
@@ -31,11 +32,14 @@ struct restart {
 	size_t cap;
 	size_t count; /* used of the ring */
 	size_t head;  /* where the next one goes */
+	bool loop;    /* the last death was one of a crash loop */
 };
 
 void restart_init(struct restart *r);
 void restart_release(struct restart *r);
-/* Forgets every death: the slot is stable, or the operator asked for a new try. */
+/* The worker was ready for stable_after: the next death is the first of a row. */
+void restart_stable(struct restart *r);
+/* Forgets every death: the operator asked for a new try, or there is a new program. */
 void restart_forget(struct restart *r);
 /*
  * A death that counts, at `now_ms` (monotonic). `delay_ms` is set for RESTART_LATER. In a crash

@@ -21,7 +21,7 @@ static void finish(struct fleet *f, const char *why_failed)
 	free(r->failed);
 	r->failed = why_failed ? xstrdup(why_failed) : NULL;
 	for (size_t i = 0; i < f->n_slots; i++)
-		f->slots[i]->roll_pending = false;
+		f->slots[i]->roll_pending = f->slots[i]->recycling = false;
 	house_changed(f->house);
 }
 
@@ -43,6 +43,7 @@ static void begin(struct fleet *f, struct generation *gen)
 	if (!r->active) {
 		free(r->failed);
 		r->failed = NULL;
+		r->seq++;
 	}
 	r->active = true;
 	r->gen = generation_get(gen);
@@ -61,6 +62,7 @@ void fleet_roll_all(struct fleet *f, struct generation *gen)
 		/* A worker of an overtaken generation is of no use. */
 		slot_dismiss_next(f->slots[i]);
 		f->slots[i]->roll_pending = true;
+		f->slots[i]->recycling = false;
 	}
 }
 
@@ -69,6 +71,7 @@ void fleet_roll_slot(struct fleet *f, struct slot *s)
 	if (!f->roll.active)
 		begin(f, f->gen);
 	s->roll_pending = true;
+	s->recycling = false;
 	house_changed(f->house);
 }
 

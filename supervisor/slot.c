@@ -34,6 +34,7 @@ void slot_free(struct slot *s)
 	generation_put(s->gen);
 	restart_release(&s->restart);
 	free(s->next_failed);
+	free(s->lock_error);
 	free(s);
 }
 
@@ -49,15 +50,42 @@ bool slot_has_process(const struct slot *s)
 	return false;
 }
 
-/* Opened late: after the first try failed, a full disk may have been cleared. */
+void tally_add_board(struct tally *t, const struct board *b)
+{
+	if (!b)
+		return;
+	t->done += atomic_load_explicit(&b->done, memory_order_relaxed);
+	t->failed += atomic_load_explicit(&b->failed, memory_order_relaxed);
+	t->lost_leases += atomic_load_explicit(&b->lost_leases, memory_order_relaxed);
+	t->log_dropped += atomic_load_explicit(&b->log_dropped, memory_order_relaxed);
+}
+
+void tally_add(struct tally *t, const struct tally *more)
+{
+	t->done += more->done;
+	t->failed += more->failed;
+	t->lost_leases += more->lost_leases;
+	t->log_dropped += more->log_dropped;
+}
+
+/* Opened late, too: a full disk may have been cleared. Said once, and again when it is mended. */
 static void open_lock(struct slot *s)
 {
 	if (s->lock_fd >= 0)
 		return;
 	s->lock_fd = slot_lock_open(s->fleet->house->run_dir, s->fleet->queue, s->index);
-	if (s->lock_fd < 0)
-		log_error("slot lock of %s/%u: %s; the slot gets no tasks without it",
-			  s->fleet->queue, s->index, strerror(errno));
+	if (s->lock_fd >= 0) {
+		if (s->lock_error)
+			log_info("slot lock of %s/%u: made", s->fleet->queue, s->index);
+		free(s->lock_error);
+		s->lock_error = NULL;
+		return;
+	}
+	if (s->lock_error)
+		return;
+	s->lock_error = xasprintf("no slot lock: %s", strerror(errno));
+	log_error("slot lock of %s/%u below %s: %s; the slot gets no tasks without it",
+		  s->fleet->queue, s->index, s->fleet->house->run_dir, strerror(errno));
 }
 
 bool slot_lock(struct slot *s)
@@ -147,7 +175,9 @@ void slot_promote(struct slot *s, int64_t ms)
 	s->next = NULL;
 	generation_put(s->gen);
 	s->gen = generation_get(s->current->gen);
-	restart_forget(&s->restart);
+	if (!s->recycling)
+		restart_forget(&s->restart);
+	s->recycling = false;
 	if (!old)
 		return;
 	if (proc_has_process(old) && old->want)

@@ -14,21 +14,36 @@
 
 struct fleet;
 
+/* What workers count on their boards. */
+struct tally {
+	int64_t done;
+	int64_t failed;
+	int64_t lost_leases;
+	int64_t log_dropped;
+};
+
+/* Adds what a board says; NULL adds nothing. */
+void tally_add_board(struct tally *t, const struct board *b);
+void tally_add(struct tally *t, const struct tally *more);
+
 struct slot {
 	struct fleet *fleet; /* borrowed: the owner */
 	unsigned index;
 	struct slotlog *log; /* borrowed */
 	int lock_fd;         /* owned, -1 = not open */
 	bool lock_held;
+	char *lock_error;       /* owned: why there is no lock file, NULL = there is */
 	struct generation *gen; /* owned reference: what its next worker runs */
 	struct proc *current;   /* owned, may be NULL */
 	struct proc *next;      /* owned, may be NULL */
 	struct list olds;       /* of struct proc, owned */
 	bool stopped;           /* by the operator, until start */
 	bool roll_pending;      /* a roll has this slot still to do */
+	bool recycling;         /* ... for its memory: its deaths are not forgotten for that */
 	struct restart restart;
 	int64_t restarts; /* deaths that were followed by a start, or will be */
 	struct last_exit last_exit;
+	struct tally past; /* of the workers that are gone */
 	char *next_failed; /* owned: why the worker that was to follow did not become ready */
 };
 
@@ -53,7 +68,7 @@ void slot_dismiss_next(struct slot *s);
 void slot_bury_olds(struct slot *s);
 /* Draining workers that still run tasks. */
 int slot_n_busy_olds(const struct slot *s);
-/* Tries for the lock; true when it is held. */
+/* Tries for the lock; true when it is held. Where it cannot be made lock_error says why. */
 bool slot_lock(struct slot *s);
 
 #endif

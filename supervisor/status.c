@@ -38,26 +38,40 @@ static json_t *tasks_json(const struct proc *p)
 	return list;
 }
 
-static json_int_t load(const _Atomic int64_t *v)
+static void add_tally(json_t *o, const struct tally *t)
 {
-	return (json_int_t)atomic_load_explicit(v, memory_order_relaxed);
+	json_object_set_new(o, "done", json_integer(t->done));
+	json_object_set_new(o, "failed", json_integer(t->failed));
+	json_object_set_new(o, "lost_leases", json_integer(t->lost_leases));
+	json_object_set_new(o, "log_dropped", json_integer(t->log_dropped));
 }
 
-static void add_board(json_t *o, const struct proc *p)
+/* `past`: counted by earlier workers of the slot, which this row speaks for. */
+static void add_board(json_t *o, const struct proc *p, const struct tally *past)
 {
 	const struct board *b = p->board;
+	struct tally sum = *past;
 
+	tally_add_board(&sum, b);
 	json_object_set_new(
 		o, "consuming",
 		json_boolean(b && p->was_ready && !p->refused && atomic_load(&b->consuming) != 0));
 	json_object_set_new(o, "running", json_integer(b ? atomic_load(&b->running) : 0));
-	json_object_set_new(o, "done", json_integer(b ? load(&b->done) : 0));
-	json_object_set_new(o, "failed", json_integer(b ? load(&b->failed) : 0));
-	json_object_set_new(o, "lost_leases", json_integer(b ? load(&b->lost_leases) : 0));
-	json_object_set_new(o, "log_dropped", json_integer(b ? load(&b->log_dropped) : 0));
+	add_tally(o, &sum);
 }
 
-static json_t *worker_json(const struct slot *s, struct proc *p)
+/* What a person should know about the worker first. */
+static const char *note_of(const struct slot *s, const struct proc *p)
+{
+	if (p->refused)
+		return p->refused;
+	if (p->note)
+		return p->note;
+	return p == s->current ? s->lock_error : NULL;
+}
+
+/* `past` as in add_board(). */
+static json_t *worker_json(const struct slot *s, struct proc *p, const struct tally *past)
 {
 	json_t *o = json_object();
 	bool alive = proc_has_process(p);
@@ -66,7 +80,7 @@ static json_t *worker_json(const struct slot *s, struct proc *p)
 	json_object_set_new(o, "pid", alive ? json_integer(p->pid) : json_null());
 	json_object_set_new(o, "consumer", text_or_null(p->consumer));
 	json_object_set_new(o, "state", json_string(proc_state_word(p->state)));
-	add_board(o, p);
+	add_board(o, p, past);
 	json_object_set_new(o, "restarts", json_integer(s->restarts));
 	json_object_set_new(o, "uptime_ms",
 			    json_integer(alive ? clock_mono_ms() - p->started_ms : 0));
@@ -76,7 +90,7 @@ static json_t *worker_json(const struct slot *s, struct proc *p)
 	/* Beyond the contract. */
 	json_object_set_new(o, "generation", json_integer(p->gen->number));
 	json_object_set_new(o, "credit", json_integer(p->credit.held));
-	json_object_set_new(o, "note", text_or_null(p->refused ? p->refused : p->note));
+	json_object_set_new(o, "note", text_or_null(note_of(s, p)));
 	json_object_set_new(o, "breaker", text_or_null(p->breaker));
 	return o;
 }
@@ -84,39 +98,50 @@ static json_t *worker_json(const struct slot *s, struct proc *p)
 /* A slot without any proc: nothing was ever started, or a stop has ended it. */
 static json_t *empty_slot_json(const struct slot *s)
 {
-	return json_pack("{s:i, s:n, s:n, s:s, s:b, s:i, s:i, s:i, s:i, s:I, s:i, s:i, s:o, s:[]}",
-			 "slot", (int)s->index, "pid", "consumer", "state", "stopped", "consuming",
-			 0, "running", 0, "done", 0, "failed", 0, "lost_leases", 0, "restarts",
-			 (json_int_t)s->restarts, "uptime_ms", 0, "rss_bytes", 0, "last_exit",
-			 exit_json(&s->last_exit), "tasks");
+	json_t *o = json_pack("{s:i, s:n, s:n, s:s, s:b, s:i, s:I, s:i, s:i, s:o, s:[]}", "slot",
+			      (int)s->index, "pid", "consumer", "state", "stopped", "consuming", 0,
+			      "running", 0, "restarts", (json_int_t)s->restarts, "uptime_ms", 0,
+			      "rss_bytes", 0, "last_exit", exit_json(&s->last_exit), "tasks");
+
+	add_tally(o, &s->past);
+	return o;
 }
 
+/*
+ * The row of the worker in charge counts for the workers before it, too, so that a slot's figures
+ * never fall; what an old one that still drains has counted is in its own row until it is gone.
+ */
 static void add_slot(json_t *workers, const struct slot *s)
 {
+	static const struct tally nothing;
 	struct list *it;
 
 	if (s->current)
-		json_array_append_new(workers, worker_json(s, s->current));
-	else if (!s->next && list_empty(&s->olds))
+		json_array_append_new(workers, worker_json(s, s->current, &s->past));
+	else
 		json_array_append_new(workers, empty_slot_json(s));
 	if (s->next)
-		json_array_append_new(workers, worker_json(s, s->next));
+		json_array_append_new(workers, worker_json(s, s->next, &nothing));
 	list_each (it, &s->olds)
-		json_array_append_new(workers, worker_json(s, list_entry(it, struct proc, link)));
+		json_array_append_new(workers,
+				      worker_json(s, list_entry(it, struct proc, link), &nothing));
 }
 
 static json_t *fleet_json(const struct fleet *f)
 {
-	const struct conf_queue *q = conf_queue(f->gen->conf, f->queue);
-	json_t *workers = json_array();
+	json_t *workers = json_array(), *o;
+	struct tally sum = fleet_tally(f);
 
 	for (size_t i = 0; i < f->n_slots; i++)
 		add_slot(workers, f->slots[i]);
-	return json_pack("{s:o, s:s, s:i, s:i, s:I, s:o, s:I, s:b}", "name", text_or_null(f->queue),
-			 "backend", "stream", "concurrency", q->concurrency, "workers_wanted",
-			 (int)fleet_wanted(f), "total_parallelism",
-			 (json_int_t)fleet_wanted(f) * q->concurrency, "workers", workers,
-			 "credit_out", (json_int_t)f->credit.out, "leaving", f->leaving);
+	o = json_pack("{s:o, s:s, s:i, s:i, s:I, s:o, s:I, s:b}", "name", text_or_null(f->queue),
+		      "backend", "stream", "concurrency", fleet_concurrency(f), "workers_wanted",
+		      (int)fleet_wanted(f), "total_parallelism", (json_int_t)fleet_parallelism(f),
+		      "workers", workers, "credit_out", (json_int_t)f->credit.out, "leaving",
+		      f->leaving);
+	if (o)
+		add_tally(o, &sum);
+	return o;
 }
 
 static json_t *reload_json(const struct last_reload *r)

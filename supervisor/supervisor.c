@@ -1,16 +1,11 @@
 /* supervisor.c - see supervisor.h: the loop turn, the modes, the signals. */
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "clock.h"
 #include "log.h"
 #include "supervisor.h"
+#include "terminal.h"
 
 /* A verb may lead to a step that leads to another; more than this in one turn is a fault. */
 #define TURN_ROUNDS_MAX 1000
-#define CONTROL_CHECK_TICKS 10
-/* A tick that is later than this: the machine or we were suspended, not the workers stuck. */
-#define TICK_LATE_MS 1000
 
 const int supervisor_signals[] = {SIGHUP,  SIGTERM, SIGINT,  SIGQUIT, SIGUSR1, SIGTTIN,
 				  SIGTTOU, SIGTSTP, SIGCONT, SIGCHLD, 0};
@@ -114,15 +109,7 @@ static void scale_all(struct supervisor *sv, int by)
 /* Started from a terminal that has gone away since: nobody is there to reload for. */
 static bool lost_terminal(const struct supervisor *sv)
 {
-	int fd;
-
-	if (!sv->had_terminal || sv->options->daemon)
-		return false;
-	fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
-		return true;
-	close(fd);
-	return false;
+	return sv->had_terminal && !sv->options->daemon && terminal_look() == TERMINAL_GONE;
 }
 
 void supervisor_on_signal(void *arg, int signo, bool sent)
@@ -173,7 +160,7 @@ void supervisor_on_signal(void *arg, int signo, bool sent)
 	}
 }
 
-/* ----------------------------------------------------------------------- the turn, the tick */
+/* --------------------------------------------------------------------------------- the turn */
 
 static void drop_gone_queues(struct supervisor *sv)
 {
@@ -219,7 +206,7 @@ static void look_at_crash_loop(struct supervisor *sv)
 {
 	if (!sv->house.crash_loop || sv->mode >= MODE_DRAINING)
 		return;
-	sv->exit_code = sv->house.ever_ready ? EXIT_FORCED : EXIT_CRASH_LOOP;
+	sv->exit_code = EXIT_CRASH_LOOP;
 	supervisor_drain(sv);
 }
 
@@ -264,22 +251,6 @@ static void on_turn(struct ev_loop *loop, ev_prepare *w, int revents ATTR_UNUSED
 		ev_break(loop, EVBREAK_ALL);
 }
 
-static void on_tick(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
-{
-	struct supervisor *sv = container_of(t, struct supervisor, tick);
-	int64_t now = clock_boot_ms();
-	struct list *it;
-
-	if (now - sv->ticked_ms > (int64_t)(t->repeat * 1000.0) + TICK_LATE_MS)
-		sv->house.watch_from_ms = now;
-	sv->ticked_ms = now;
-	list_each (it, &sv->fleets)
-		fleet_tick(list_entry(it, struct fleet, link), now);
-	if (++sv->n_ticks % CONTROL_CHECK_TICKS == 0 && control_check(sv->control))
-		log_warning("the control socket %s had been removed; made it again",
-			    sv->control_path);
-}
-
 /* ----------------------------------------------------------------------------- the very end */
 
 static int exit_code(const struct supervisor *sv)
@@ -289,26 +260,26 @@ static int exit_code(const struct supervisor *sv)
 	return sv->house.forced ? EXIT_FORCED : 0;
 }
 
-static void answer_last_requests(struct supervisor *sv)
-{
-	waiters_end(&sv->waiters, sv, "the supervisor has ended");
-}
-
+/*
+ * Who waits for the end is answered last, when everything is free again that a next supervisor
+ * needs: "redisqctl kill && redisq-supervisor" must not meet our locks, also where a stalled
+ * stdout keeps the logs a while.
+ */
 static void release(struct supervisor *sv)
 {
 	struct list *it, *next;
 
-	answer_last_requests(sv);
 	list_each_safe (it, next, &sv->fleets)
 		fleet_free(list_entry(it, struct fleet, link));
 	private_redis_stop(sv->redis);
 	ev_timer_stop(sv->house.loop, &sv->tick);
 	ev_prepare_stop(sv->house.loop, &sv->turn);
 	sig_watch_stop(&sv->signals);
-	control_close(sv->control);
 	log_info("redisq-supervisor ends, exit %d", exit_code(sv));
 	logsink_free(sv->logs);
 	instance_lock_release(&sv->lock);
+	waiters_end(&sv->waiters, sv, "the supervisor has ended");
+	control_close(sv->control);
 	children_release(&sv->house.children);
 	oom_watch_release(&sv->house.oom);
 	generation_put(sv->gen);
@@ -316,6 +287,7 @@ static void release(struct supervisor *sv)
 	free(sv->house.crash_loop);
 	free(sv->house.user);
 	free(sv->last_reload.error);
+	free(sv->refused_reload);
 	free(sv->run_dir);
 	free(sv->state_dir);
 	free(sv->log_dir);
@@ -325,23 +297,11 @@ static void release(struct supervisor *sv)
 
 int supervisor_run(struct supervisor *sv)
 {
-	int64_t lease_ms = 4000;
-	double every;
 	int code;
 
-	/* Short leases want short looks: a quarter of the shortest heartbeat limit, 1 s at most. */
-	for (size_t i = 0; i < conf_n_queues(sv->gen->conf); i++) {
-		int64_t ms = conf_heartbeat_ms(sv->gen->conf, conf_queue_at(sv->gen->conf, i));
-
-		if (ms > 0)
-			lease_ms = min_i64(lease_ms, ms);
-	}
-	every = (double)max_i64(lease_ms / 4, 50) / 1000.0;
 	ev_prepare_init(&sv->turn, on_turn);
 	ev_prepare_start(sv->house.loop, &sv->turn);
-	ev_timer_init(&sv->tick, on_tick, every, every);
-	ev_timer_start(sv->house.loop, &sv->tick);
-	sv->ticked_ms = clock_boot_ms();
+	supervisor_arm_tick(sv);
 	sv->house.changed = true;
 	ev_run(sv->house.loop, 0);
 	code = exit_code(sv);

@@ -35,7 +35,8 @@ struct supervisor {
 	bool quiet;
 	bool reloading;
 	struct last_reload last_reload;
-	int exit_code; /* beside what house.forced says */
+	char *refused_reload; /* owned: why one was refused while another was under way, NULL */
+	int exit_code;        /* beside what house.forced says */
 
 	/* Where things are; fixed for life. */
 	char *run_dir;   /* owned */
@@ -47,15 +48,17 @@ struct supervisor {
 	char *control_path; /* owned */
 
 	struct instance_lock lock;
-	struct logsink *logs;           /* owned */
-	struct control *control;        /* owned */
-	struct private_redis *redis;    /* owned, NULL without -e */
-	struct daemon *daemon;          /* borrowed */
-	struct waiters waiters;         /* requests that wait for a fact */
-	int64_t started_ms;             /* monotonic */
-	int64_t ticked_ms;              /* boot clock of the last tick */
-	unsigned n_ticks;
-	bool had_terminal;
+	struct logsink *logs;        /* owned */
+	struct control *control;     /* owned */
+	struct private_redis *redis; /* owned, NULL without -e */
+	struct daemon *daemon;       /* borrowed */
+	struct waiters waiters;      /* requests that wait for a fact */
+	int64_t started_ms;          /* monotonic */
+	int64_t ticked_ms;           /* boot clock of the last tick */
+	int64_t tick_interval_ms;    /* from one to the next */
+	int64_t tick_limit_ms;       /* the shortest heartbeat limit, 0 = none */
+	int64_t control_checked_ms;  /* boot clock */
+	bool had_terminal;           /* whose hang-up would end us */
 
 	struct sig_watch signals;
 	ev_prepare turn;
@@ -88,6 +91,9 @@ const char *supervisor_mode_word(const struct supervisor *sv);
 /* sig_fn of supervisor_signals. */
 void supervisor_on_signal(void *arg, int signo, bool sent);
 
+/* tick.c: begins the regular look, or goes on with the interval that the configuration asks for. */
+void supervisor_arm_tick(struct supervisor *sv);
+
 /* reloading.c */
 
 /*
@@ -101,7 +107,6 @@ void supervisor_reload_step(struct supervisor *sv);
 /* status.c: the object of status --json. New reference. */
 json_t *supervisor_status(struct supervisor *sv);
 /* verbs.c: the control socket's callback. */
-void supervisor_request(void *arg, struct control_call *call, const char *verb,
-			json_t *request);
+void supervisor_request(void *arg, struct control_call *call, const char *verb, json_t *request);
 
 #endif

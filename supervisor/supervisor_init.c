@@ -13,22 +13,18 @@
 #include "paths.h"
 #include "readfile.h"
 #include "supervisor.h"
+#include "terminal.h"
 
 #define OOM_ADJ_WORKERS 100 /* above ours: the kernel takes a worker before the supervisor */
-
-static char *own_or(const char *path, char *(*otherwise)(const struct paths_who *, const char *),
-		    const struct paths_who *who, const char *name)
-{
-	return path ? xstrdup(path) : otherwise(who, name);
-}
 
 static int make_places(struct supervisor *sv, const struct conf_supervisor *sup,
 		       const struct paths_who *who, struct err *e)
 {
 	sv->run_dir = paths_run_dir(who, sup->name);
-	sv->state_dir = own_or(sup->state_dir, paths_state_dir, who, sup->name);
-	sv->log_dir = own_or(sup->log_dir, paths_log_dir, who, sup->name);
-	sv->control_path = own_or(sup->control_socket, paths_control_socket, who, sup->name);
+	/* conf_finish() has given all of these a value. */
+	sv->state_dir = xstrdup(sup->state_dir);
+	sv->log_dir = xstrdup(sup->log_dir);
+	sv->control_path = xstrdup(sup->control_socket);
 	if (paths_make(who, sv->run_dir, 0755, e) < 0 ||
 	    paths_make_parent(who, sv->control_path, 0755, e) < 0)
 		return -1;
@@ -98,16 +94,6 @@ static int take_identity(struct supervisor *sv, const struct conf_supervisor *su
 	return 0;
 }
 
-static bool has_terminal(void)
-{
-	int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-
-	if (fd < 0)
-		return false;
-	close(fd);
-	return true;
-}
-
 static int init_house(struct supervisor *sv, char *const *env, struct err *e)
 {
 	struct house *h = &sv->house;
@@ -160,8 +146,9 @@ static void start_queues(struct supervisor *sv)
 		struct fleet *f = fleet_new(&sv->house, q->name, sv->gen);
 
 		list_append(&sv->fleets, &f->link);
-		log_info("queue %s: %d workers \xc3\x97 %d = %d at once on this host", q->name,
-			 q->workers, q->concurrency, q->workers * q->concurrency);
+		log_info("queue %s: %d worker%s \xc3\x97 %d = %d at once on this host", q->name,
+			 q->workers, q->workers == 1 ? "" : "s", q->concurrency,
+			 q->workers * q->concurrency);
 	}
 	if (sv->log_files)
 		log_info("logs: %s/", sv->log_dir);
@@ -194,20 +181,14 @@ static int build(struct supervisor *sv, struct conf **conf, char *const *env, st
 {
 	struct paths_who who = paths_self();
 	const struct conf_supervisor *sup = conf_supervisor(*conf);
-	char *pid_file;
-	int rc;
 
 	if (init_house(sv, env, e) < 0)
 		return -1;
 	choose_outlets(sv, sup);
 	if (make_places(sv, sup, &who, e) < 0)
 		return -1;
-	pid_file = own_or(sup->pid_file, paths_pid_file, &who, sup->name);
-	rc = paths_make_parent(&who, pid_file, 0755, e);
-	if (rc == 0)
-		rc = instance_lock_take(&sv->lock, pid_file, e);
-	free(pid_file);
-	if (rc < 0)
+	if (paths_make_parent(&who, sup->pid_file, 0755, e) < 0 ||
+	    instance_lock_take(&sv->lock, sup->pid_file, e) < 0)
 		return -1;
 	if (open_logs(sv, sup, e) < 0 || take_identity(sv, sup, e) < 0)
 		return -1;
@@ -246,7 +227,8 @@ int supervisor_init(struct supervisor *sv, const struct options *options, struct
 	sv->lock.fd = -1;
 	sv->house.oom.fd = -1;
 	sv->started_ms = clock_mono_ms();
-	sv->had_terminal = has_terminal();
+	/* nohup: whoever ignores HUP wants us to outlive the terminal. */
+	sv->had_terminal = !sig_is_ignored(SIGHUP) && terminal_look() == TERMINAL_THERE;
 	if (build(sv, &conf, env, e) == 0)
 		return 0;
 	if (conf)

@@ -146,10 +146,26 @@ def test_crash_loop_exits_70_when_none_was_ever_ready(fake):
     assert s.wait_exit() == 70
 
 
-def test_crash_loop_exits_1_when_one_had_been_ready(fake):
+def test_crash_loop_exits_70_also_when_one_had_been_ready(fake):
     s = fake(knobs={"die_ms@0": 30}, supervisor={"workers": 2, "restart_delay": "1ms",
                                                  "crash_limit": 3, "on_crash_loop": "exit"})
-    assert s.wait_exit() == 1
+    assert s.wait_exit() == 70
+
+
+def test_a_slot_that_dies_each_time_it_is_stable_is_in_a_crash_loop(fake):
+    s = fake(knobs={"die_ms": 150}, supervisor={"workers": 1, "stable_after": "50ms",
+                                                "restart_delay": "1ms", "crash_limit": 3,
+                                                "on_crash_loop": "park"})
+    s.wait_state("parked")
+    assert len(s.starts()) == 4
+
+
+def test_a_crash_loop_that_is_retried_is_said_once(fake):
+    s = fake(knobs={"die_ms": 5}, supervisor={"workers": 1, "restart_delay": "1ms",
+                                              "restart_delay_max": "20ms", "crash_limit": 2,
+                                              "on_crash_loop": "retry"})
+    wait_until(lambda: len(s.starts()) >= 8)
+    assert s.out().count("demo/0 is in a crash loop: more than 2 deaths within 60s") == 1
 
 
 def test_start_ends_a_back_off(fake):

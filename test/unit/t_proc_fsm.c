@@ -106,8 +106,8 @@ static void the_promises(void **state)
 	assert_false(effects(PROC_READY, PROC_EV_STUCK) & PROC_DO_KILL);
 	assert_true(effects(PROC_KILLING, PROC_EV_TIMEOUT) & PROC_DO_KILL);
 	/* stable: earlier deaths are forgotten */
-	assert_true(effects(PROC_READY, PROC_EV_TIMEOUT) & PROC_DO_FORGET);
-	assert_true(effects(PROC_PARKED, PROC_EV_START) & PROC_DO_FORGET);
+	assert_true(effects(PROC_READY, PROC_EV_TIMEOUT) & PROC_DO_STABLE);
+	assert_false(effects(PROC_PARKED, PROC_EV_START) & PROC_DO_STABLE);
 	/* a drain never signals */
 	assert_false(effects(PROC_READY, PROC_EV_DRAIN) & (PROC_DO_KILL | PROC_DO_ABORT));
 }

@@ -99,6 +99,30 @@ static void more_than_the_limit_in_the_window_is_a_loop(void **state)
 	}
 }
 
+/* One that dies each time it has become stable is in a loop as any other. */
+static void being_stable_ends_the_row_but_empties_no_window(void **state)
+{
+	struct restart_policy p = policy(3, RESTART_LOOP_PARK);
+	struct restart r;
+	struct rng rng;
+	int64_t delay;
+
+	(void)state;
+	rng_seed(&rng, 5);
+	restart_init(&r);
+	for (int n = 1; n <= 3; n++) {
+		assert_int_equal(restart_decide(&r, &p, true, n * 1000, &rng, &delay), RESTART_NOW);
+		assert_false(r.loop);
+		restart_stable(&r);
+	}
+	assert_int_equal(restart_decide(&r, &p, true, 4000, &rng, &delay), RESTART_PARK);
+	assert_true(r.loop);
+	restart_forget(&r);
+	assert_false(r.loop);
+	assert_int_equal(restart_decide(&r, &p, true, 4001, &rng, &delay), RESTART_NOW);
+	restart_release(&r);
+}
+
 static void forgetting_empties_the_window(void **state)
 {
 	struct restart_policy p = policy(2, RESTART_LOOP_PARK);
@@ -162,6 +186,7 @@ int main(void)
 		cmocka_unit_test(first_death_of_a_ready_worker_costs_nothing),
 		cmocka_unit_test(delay_doubles_to_its_cap_and_never_comes_early),
 		cmocka_unit_test(more_than_the_limit_in_the_window_is_a_loop),
+		cmocka_unit_test(being_stable_ends_the_row_but_empties_no_window),
 		cmocka_unit_test(forgetting_empties_the_window),
 		cmocka_unit_test(another_limit_starts_a_new_count),
 		cmocka_unit_test(a_shortage_is_no_crash),
