@@ -115,6 +115,10 @@ static void on_page(void *arg, const struct redisReply *r)
 
 	if (failed(h, r, "handing over a dead worker's tasks"))
 		return;
+	if (reply_at(r, 0) == NULL || (moved >= 0 && reply_len(r) != 3)) {
+		stream_odd(q, "handing over a dead worker's tasks");
+		return;
+	}
 	if (moved < 0) {
 		/* Another incarnation has the name, so it was empty and swept before. */
 		q->events->on_swept(q->w, q, &h->who);
@@ -218,21 +222,41 @@ int64_t stream_handovers(struct queue *q, int64_t now)
 	struct list *it, *tmp;
 	int64_t next = INT64_MAX;
 
-	list_each_safe (it, tmp, &q->handovers) {
-		struct handover *h = list_entry(it, struct handover, link);
+	/* The end of a pause, and a link that comes back, wake the loop themselves: a time that has
+	 * passed would be an alarm that goes off at once, again and again. */
+	if (!rconn_is_ready(q->cmd) || now < q->pause_until_ms)
+		return INT64_MAX;
+	list_each_safe (it, tmp, &q->handovers)
+		go_on(list_entry(it, struct handover, link), now);
+	list_each (it, &q->handovers) {
+		const struct handover *h = list_entry(it, struct handover, link);
 
-		if (rconn_is_ready(q->cmd) && now >= q->pause_until_ms)
-			go_on(h, now);
 		if (h->step == STEP_WAIT)
 			next = min_i64(next, h->look_at_ms);
 	}
 	return next;
 }
 
+/* Given again because we were silent: it is in hand, and not twice. */
+static bool has_order(const struct queue *q, uint32_t order)
+{
+	struct list *it;
+
+	list_each (it, &q->handovers)
+		if (list_entry(it, struct handover, link)->who.order == order)
+			return true;
+	return false;
+}
+
 void stream_hand_over(struct queue *q, struct obituary *who)
 {
-	struct handover *h = xcalloc(1, sizeof(*h));
+	struct handover *h;
 
+	if (has_order(q, who->order)) {
+		obituary_release(who);
+		return;
+	}
+	h = xcalloc(1, sizeof(*h));
 	h->q = q;
 	h->who = *who;
 	obituary_init(who);
