@@ -21,6 +21,8 @@ void stream_new_nonce(struct queue *q)
 			bytes[i] = (unsigned char)rng_below(&q->w->rng, 256);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(q->nonce + 2 * i, 3, "%02x", bytes[i]);
+	/* What is pending under the name of an earlier nonce is not this one's. */
+	q->w->board->consumer[0] = '\0';
 	snprintf(q->w->board->nonce, sizeof(q->w->board->nonce), "%s", q->nonce);
 	q->n_name = 0;
 }
@@ -54,7 +56,6 @@ static void candidate_name(struct queue *q)
 		buf_addf(&name, "-%.8s", q->nonce);
 	snprintf(q->consumer, sizeof(q->consumer), "%s", name.data);
 	buf_release(&name);
-	snprintf(q->w->board->consumer, sizeof(q->w->board->consumer), "%s", q->consumer);
 }
 
 static void boot_id(char out[40])
@@ -165,6 +166,9 @@ static void on_claim(void *arg, const struct redisReply *r)
 		stream_open_step(q);
 		return;
 	}
+	/* From here on something may be pending under it, and is ours: not while it was but asked
+	 * for, or our death would hand over what another's has left there. */
+	snprintf(q->w->board->consumer, sizeof(q->w->board->consumer), "%s", q->consumer);
 	q->name_until_ms = lease_evidence(q->renew_sent_ms, q->c->lease);
 	q->renew_at_ms = q->renew_sent_ms + lease_renew_every(q->c->lease);
 	args_init(&a);
