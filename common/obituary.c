@@ -1,4 +1,5 @@
 /* obituary.c - see obituary.h. */
+#include <errno.h>
 #include <inttypes.h>
 
 #include "obituary.h"
@@ -70,35 +71,39 @@ static bool copy_word(const char **at, char *out, size_t size)
 	return true;
 }
 
-static bool number(const char **at, int64_t *out)
+/* Decimal digits, at most `max`. */
+static bool number(const char **at, uint64_t max, uint64_t *out)
 {
 	char text[24];
 	char *end;
 
-	if (!copy_word(at, text, sizeof(text)) || !text[0])
+	if (!copy_word(at, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
 		return false;
-	*out = strtoll(text, &end, 10);
-	return *end == '\0';
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return errno == 0 && *end == '\0' && *out <= max;
 }
 
 bool obituary_read_dead(struct obituary *o, const char *rest)
 {
 	struct buf name = BUF_INIT;
 	const char *word;
-	int64_t order;
-	int64_t charge;
+	uint64_t order, charge, fetch_id, cmd_id;
 	size_t n;
 	bool fine;
 
-	if (!number(&rest, &order))
+	if (!number(&rest, UINT32_MAX, &order))
 		return false;
 	n = next_word(&rest, &word);
 	fine = n > 0 && percent_decode(slice_of(word, n), &name) &&
 	       copy_word(&rest, o->nonce, sizeof(o->nonce)) &&
-	       copy_word(&rest, o->run_id, sizeof(o->run_id)) && number(&rest, &o->client_id[0]) &&
-	       number(&rest, &o->client_id[1]) && number(&rest, &charge);
+	       copy_word(&rest, o->run_id, sizeof(o->run_id)) &&
+	       number(&rest, INT64_MAX, &fetch_id) && number(&rest, INT64_MAX, &cmd_id) &&
+	       number(&rest, 1, &charge);
 	if (fine) {
 		o->order = (uint32_t)order;
+		o->client_id[0] = (int64_t)fetch_id;
+		o->client_id[1] = (int64_t)cmd_id;
 		o->charge = charge != 0;
 		o->consumer = buf_detach(&name);
 		rest += strspn(rest, " ");
@@ -111,12 +116,13 @@ bool obituary_read_dead(struct obituary *o, const char *rest)
 bool obituary_read_ran(struct obituary *o, const char *rest)
 {
 	char id[BOARD_ID_MAX];
-	int64_t order;
-	int64_t token;
+	uint64_t order;
+	uint64_t token;
 
-	if (!number(&rest, &order) || (uint32_t)order != o->order ||
-	    !copy_word(&rest, id, sizeof(id)) || !number(&rest, &token))
+	if (!o->consumer || !number(&rest, UINT32_MAX, &order) || order != o->order ||
+	    !copy_word(&rest, id, sizeof(id)) || !id[0] || !number(&rest, INT64_MAX, &token) ||
+	    *rest)
 		return false;
-	obituary_add(o, id, (uint64_t)token);
+	obituary_add(o, id, token);
 	return true;
 }

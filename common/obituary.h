@@ -31,7 +31,8 @@ void obituary_add(struct obituary *o, const char *id, uint64_t token);
 
 /* The lines of an order, each with its '\n'. */
 void obituary_write(const struct obituary *o, struct buf *lines);
-/* Reads what follows the word "dead" / "ran"; false: not in that form. */
+/* Reads what follows the word "dead" (into an empty one) or "ran" (into the one of its order);
+ * false: not in that form, and nothing that counts was read. */
 bool obituary_read_dead(struct obituary *o, const char *rest) ATTR_MUST_CHECK;
 bool obituary_read_ran(struct obituary *o, const char *rest) ATTR_MUST_CHECK;
 
