@@ -8,7 +8,7 @@ struct order {
 	struct list link;
 	struct obituary who;     /* owned */
 	const struct proc *heir; /* borrowed; NULL = nobody has it in hand */
-	unsigned slot; /* it died in */
+	unsigned slot;           /* it died in */
 	int64_t died_ms;
 	int64_t given_ms;
 	bool handed;
@@ -88,8 +88,7 @@ bool handovers_hold(const struct handovers *h, unsigned slot, int64_t now_ms)
 {
 	struct list *it;
 
-	list_each(it, &h->orders)
-	{
+	list_each (it, &h->orders) {
 		const struct order *o = list_entry(it, struct order, link);
 
 		if (o->slot == slot && !o->handed && now_ms - o->died_ms < HANDOVER_HOLD_MS)

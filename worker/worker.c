@@ -41,6 +41,8 @@ int worker_may_ask(const struct worker *w)
 
 	if (w->phase != WORKER_RUNNING || w->quiet)
 		return 0;
+	if (w->quarantine && w->breaker.state != BREAKER_OPEN)
+		return ledger_in_use(&w->ledger) == 0 && ledger_free(&w->ledger) > 0;
 	limit = breaker_limit(&w->breaker, w->ledger.credit, n_old(w)) - ledger_in_use(&w->ledger);
 	if (limit < 0)
 		limit = 0;
@@ -242,6 +244,16 @@ void worker_set_quiet(struct worker *w, bool quiet)
 		w->qops->hold(w->queue);
 }
 
+void worker_set_quarantine(struct worker *w)
+{
+	if (w->quarantine || w->phase != WORKER_RUNNING)
+		return;
+	w->quarantine = true;
+	log_info("set aside: running suspects of a crash, one at a time");
+	w->qops->hold(w->queue);
+	w->qops->scan(w->queue);
+}
+
 /* ------------------------------------------------------------------ breaker */
 
 static void arm_probe(struct worker *w)
@@ -309,6 +321,7 @@ static void tell_breaker(struct worker *w, const struct task *t)
 		break;
 	case OUTCOME_STOPPED:
 	case OUTCOME_OVERSIZED:
+	case OUTCOME_GUILTY:
 		break;
 	case OUTCOME_DONE:
 	case OUTCOME_FAILED:
@@ -388,6 +401,16 @@ static void on_task(struct worker *w, struct queue *q ATTR_UNUSED, struct task *
 		worker_finished(w, t);
 		return;
 	}
+	if (t->suspicion == SUSPECT_GUILTY) {
+		t->outcome.kind = OUTCOME_GUILTY;
+		snprintf(t->outcome.error, sizeof(t->outcome.error), "%s", t->crash_cause);
+		worker_finished(w, t);
+		return;
+	}
+	if (t->suspicion == SUSPECT_ALONE && !w->quarantine) {
+		worker_finished(w, t); /* it became one after it was looked at: given back */
+		return;
+	}
 	INVARIANT(w->n_free_rows > 0);
 	t->row = w->free_rows[--w->n_free_rows];
 	board_set_task(w->board, (uint32_t)t->row, t->id, t->token, t->attempt, t->started_ms, 0);
@@ -424,6 +447,22 @@ static void on_released(struct worker *w, struct queue *q ATTR_UNUSED, int n)
 	w->n_released += n;
 }
 
+static void on_suspects(struct worker *w, struct queue *q ATTR_UNUSED, int n)
+{
+	if (w->chan)
+		chan_say(w->chan, "suspects %d", n);
+	else if (w->alone)
+		worker_set_quarantine(w);
+}
+
+static void on_cleared(struct worker *w, struct queue *q ATTR_UNUSED)
+{
+	w->quarantine = false;
+	log_info("no suspect is left: taking any task again");
+	if (w->chan)
+		chan_say(w->chan, "cleared");
+}
+
 static void on_handed(struct worker *w, struct queue *q ATTR_UNUSED, const struct obituary *who,
 		      int64_t n_moved, int64_t n_charged)
 {
@@ -455,6 +494,8 @@ static const struct queue_events queue_events = {
 	.on_fenced = on_fenced,
 	.on_gone = on_gone,
 	.on_released = on_released,
+	.on_suspects = on_suspects,
+	.on_cleared = on_cleared,
 	.on_handed = on_handed,
 	.on_swept = on_swept,
 	.on_left = on_left,
@@ -489,6 +530,7 @@ static void count_outcome(struct worker *w, const struct outcome *o)
 	case OUTCOME_CRASHED:
 	case OUTCOME_TIMED_OUT:
 	case OUTCOME_OVERSIZED:
+	case OUTCOME_GUILTY:
 		atomic_fetch_add(&w->board->failed, 1);
 		break;
 	case OUTCOME_SNOOZED:
