@@ -309,7 +309,7 @@ static void judge_blamed(struct worker *w, struct task *t)
 static void tell_breaker(struct worker *w, const struct task *t)
 {
 	const struct outcome *o = &t->outcome;
-	char why[OUTCOME_ERROR_MAX + 32];
+	char why[OUTCOME_ERROR_MAX + 64];
 
 	switch (o->kind) {
 	case OUTCOME_BROKEN:
@@ -323,11 +323,22 @@ static void tell_breaker(struct worker *w, const struct task *t)
 	case OUTCOME_OVERSIZED:
 	case OUTCOME_GUILTY:
 		break;
-	case OUTCOME_DONE:
 	case OUTCOME_FAILED:
+	case OUTCOME_CRASHED:
+		if (clock_boot_ms() - t->started_ms < BREAKER_FAST_MS) {
+			snprintf(why, sizeof(why),
+				 "%d tasks in a row failed at once, the last with: %s",
+				 w->qc->breaker_failures, o->error);
+			breaker_opened(w,
+				       breaker_failed_fast(&w->breaker, t->is_old, clock_mono_ms()),
+				       why);
+			break;
+		}
+		close_breaker(w, t->is_old);
+		break;
+	case OUTCOME_DONE:
 	case OUTCOME_SNOOZED:
 	case OUTCOME_REJECTED:
-	case OUTCOME_CRASHED:
 	case OUTCOME_TIMED_OUT:
 		close_breaker(w, t->is_old);
 		break;
@@ -654,7 +665,7 @@ void worker_init(struct worker *w, const struct conf *conf, const struct conf_qu
 			*p = '_'; /* the claim record is words */
 	rng_seed(&w->rng, (uint64_t)getpid() << 32 ^ (uint64_t)clock_wall_ms());
 	ledger_init(&w->ledger, qc->concurrency);
-	breaker_init(&w->breaker, qc->breaker_delay);
+	breaker_init(&w->breaker, qc->breaker_delay, qc->breaker_failures);
 	w->n_tasks = 2 * qc->concurrency;
 	w->tasks = xcalloc((size_t)w->n_tasks, sizeof(*w->tasks));
 	for (int i = 0; i < w->n_tasks; i++)
