@@ -14,6 +14,8 @@
  *   released N           gave N entries back: other workers should look for them
  *   handed N MOVED CHARGED   order N: MOVED entries may be taken now, CHARGED crashes charged
  *   swept N              order N is done: nothing of the dead worker is left
+ *   suspects N           N entries lie there that only a worker set aside may run
+ *   cleared              I was set aside; none is left
  *   again ID             an entry that another had before runs here now
  * supervisor -> worker
  *   credit N             N more tasks may run at once here
@@ -21,6 +23,7 @@
  *   stop                 stop handlers now, give tasks back, leave
  *   quiet                fetch nothing new, stay            resume
  *   scan                 somebody released entries: look for them now
+ *   quarantine           you are set aside: run suspects, one at a time, until none is left
  *   dead N NAME NONCE RUN-ID FETCH-ID CMD-ID CHARGE CAUSE    order N: a worker died, and its
  *   ran N ID TOKEN       handlers are gone; this is what it ran (a line each);
  *   handover N           now let everyone have what it had pending (common/obituary.h)

@@ -485,7 +485,27 @@ static enum proc_event after_death_of_current(struct slot *s, struct proc *p,
 	return PROC_EV_DIED_PARK;
 }
 
-static void on_handover(void *arg, struct proc *p, const char *word, const char *rest)
+/* One worker is set aside for suspects: one that runs nothing, if there is one. */
+static void set_aside(struct fleet *f, struct proc *asking)
+{
+	struct proc *best = asking;
+
+	if (f->quarantine && f->quarantine->want && f->quarantine->state == PROC_READY)
+		return;
+	for (size_t i = 0; i < f->n_slots; i++) {
+		struct proc *p = f->slots[i]->current;
+
+		if (p && p->state == PROC_READY && p->want &&
+		    atomic_load(&p->board->running) < atomic_load(&best->board->running))
+			best = p;
+	}
+	f->quarantine = best;
+	log_info("worker %d of %s/%u is set aside for suspects of a crash", (int)best->pid,
+		 f->queue, best->slot);
+	proc_say_quarantine(best);
+}
+
+static void on_others(void *arg, struct proc *p, const char *word, const char *rest)
 {
 	struct fleet *f = ((struct slot *)arg)->fleet;
 
@@ -493,6 +513,11 @@ static void on_handover(void *arg, struct proc *p, const char *word, const char 
 		if (handovers_handed(&f->handovers, p, rest, clock_mono_ms()))
 			tell_to_scan(f, NULL);
 		house_changed(f->house);
+	} else if (strcmp(word, "suspects") == 0) {
+		set_aside(f, p);
+	} else if (strcmp(word, "cleared") == 0) {
+		if (f->quarantine == p)
+			f->quarantine = NULL;
 	} else if (strcmp(word, "swept") == 0) {
 		handovers_swept(&f->handovers, rest);
 	} else {
@@ -506,6 +531,8 @@ static enum proc_event on_death(void *arg, struct proc *p, const struct last_exi
 	struct slot *s = arg;
 	struct fleet *f = s->fleet;
 
+	if (f->quarantine == p)
+		f->quarantine = NULL;
 	handovers_heir_died(&f->handovers, p);
 	handovers_add(&f->handovers, who, p->slot, p->died_ms);
 	house_changed(f->house);
@@ -532,6 +559,6 @@ const struct proc_events fleet_proc_events = {
 	.on_stable = on_stable,
 	.on_freed = on_freed,
 	.on_released = on_released,
-	.on_handover = on_handover,
+	.on_others = on_others,
 	.on_death = on_death,
 };

@@ -43,8 +43,9 @@ struct fleet {
 	struct list graves; /* of struct grave */
 	struct roll roll;
 	struct handovers handovers;
-	ev_timer order_timer; /* runs while an order waits for its answer */
-	ev_timer lock_timer;  /* runs while a wanted slot's lock is held by another generation */
+	struct proc *quarantine; /* borrowed: runs suspects of a crash only; NULL = none does */
+	ev_timer order_timer;    /* runs while an order waits for its answer */
+	ev_timer lock_timer;     /* runs while a wanted slot's lock is held by another generation */
 };
 
 #define FLEET_WORKERS_MAX 512

@@ -242,6 +242,12 @@ void proc_say_quiet(struct proc *p, bool quiet)
 	p->quiet = quiet;
 }
 
+void proc_say_quarantine(struct proc *p)
+{
+	if (p->chan)
+		chan_say(p->chan, "quarantine");
+}
+
 void proc_say_scan(struct proc *p)
 {
 	if (p->chan)

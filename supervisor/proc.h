@@ -58,8 +58,9 @@ struct proc_events {
 	void (*on_freed)(void *arg, struct proc *p, int64_t n);
 	/* It gave entries back that others should look for. */
 	void (*on_released)(void *arg, struct proc *p);
-	/* What it says about hand-overs: the words "handed", "swept", "again" and their rest. */
-	void (*on_handover)(void *arg, struct proc *p, const char *word, const char *rest);
+	/* What it says about others' tasks: handed, swept, again, suspects, cleared, and the rest.
+	 */
+	void (*on_others)(void *arg, struct proc *p, const char *word, const char *rest);
 	/*
 	 * Dead and buried, or never started (then without a board). The owner takes the credit
 	 * back (all of it when
@@ -140,6 +141,7 @@ void proc_stop(struct proc *p);
 void proc_say_credit(struct proc *p, int64_t n);
 void proc_say_quiet(struct proc *p, bool quiet);
 void proc_say_scan(struct proc *p);
+void proc_say_quarantine(struct proc *p);
 /* An order of handover.h. */
 void proc_say_order(struct proc *p, const struct obituary *who);
 /* Looks at the heartbeat; `now_ms` on the boot clock. */

@@ -1,9 +1,10 @@
 /* breaker.c - see breaker.h. */
 #include "breaker.h"
 
-void breaker_init(struct breaker *b, int64_t delay_ms)
+void breaker_init(struct breaker *b, int64_t delay_ms, int failures_max)
 {
-	*b = (struct breaker){.state = BREAKER_CLOSED, .delay_ms = delay_ms};
+	*b = (struct breaker){
+		.state = BREAKER_CLOSED, .delay_ms = delay_ms, .failures_max = failures_max};
 }
 
 static int find(const struct breaker *b, const char *id)
@@ -32,6 +33,7 @@ static bool open_it(struct breaker *b, int64_t now_ms)
 	if (b->has_worked && delay > BREAKER_SOON_MS)
 		delay = BREAKER_SOON_MS;
 	b->has_worked = false;
+	b->n_failures = 0;
 	b->state = BREAKER_OPEN;
 	b->probe_at_ms = now_ms + delay;
 	return opened;
@@ -51,6 +53,18 @@ bool breaker_broken(struct breaker *b, const char *id, bool is_old, int64_t now_
 	return open_it(b, now_ms);
 }
 
+bool breaker_failed_fast(struct breaker *b, bool is_old, int64_t now_ms)
+{
+	if (b->failures_max == 0)
+		return false;
+	if (b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && is_old))
+		return false;
+	if (b->state == BREAKER_CLOSED && ++b->n_failures < b->failures_max)
+		return false;
+	b->has_worked = false; /* that one task after another fails is no single task's fault */
+	return open_it(b, now_ms);
+}
+
 bool breaker_worked(struct breaker *b, bool is_old)
 {
 	if (b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && is_old))
@@ -58,6 +72,7 @@ bool breaker_worked(struct breaker *b, bool is_old)
 	for (int i = 0; i < BREAKER_BLAMED; i++)
 		b->blamed[i].others_worked = true;
 	b->has_worked = true;
+	b->n_failures = 0;
 	if (b->state == BREAKER_CLOSED)
 		return false;
 	b->state = BREAKER_CLOSED;

@@ -3,6 +3,9 @@
  * queue. closed -> (a broken handler) -> open -> (delay) -> half open: one task is tried -> closed,
  * or open again. Pure: told the time, answers what may be fetched.
  *
+ * A handler that fails at once, task after task, is broken too, whatever its exit codes: so are
+ * BREAKER_FAST_MS and failures_max meant. Those tasks were charged as usual.
+ *
  * Whether it is the handler or one odd task cannot be told from a single exit code. So a handler
  * that has worked before is tried again soon; the tasks it broke on are remembered and are not the
  * ones it is tried with; and one that breaks it again, while it works for others, is to blame
@@ -18,10 +21,13 @@ enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
 
 #define BREAKER_BLAMED 16
 #define BREAKER_SOON_MS 1000
+#define BREAKER_FAST_MS 1000
 
 struct breaker {
 	enum breaker_state state;
 	int64_t delay_ms;
+	int failures_max;    /* 0 = they never open it */
+	int n_failures;      /* fast ones, in a row */
 	int64_t probe_at_ms; /* when open: monotonic time of the next try */
 	bool has_worked;     /* since it was last tried in vain */
 	struct {
@@ -31,7 +37,7 @@ struct breaker {
 	unsigned n_blamed;
 };
 
-void breaker_init(struct breaker *b, int64_t delay_ms);
+void breaker_init(struct breaker *b, int64_t delay_ms, int failures_max);
 /*
  * The handler proved broken on this task; true when that opened it (the first to say so logs it).
  * `is_old`: the task was there before the present try began, and decides nothing about it.
@@ -39,6 +45,8 @@ void breaker_init(struct breaker *b, int64_t delay_ms);
 bool breaker_broken(struct breaker *b, const char *id, bool is_old, int64_t now_ms);
 /* Not even a try was needed to see that it cannot work. */
 bool breaker_missing(struct breaker *b, int64_t now_ms);
+/* A task failed within BREAKER_FAST_MS; true when that opened it. */
+bool breaker_failed_fast(struct breaker *b, bool is_old, int64_t now_ms);
 /* The handler worked, whatever the task's fate; true when that closed it. */
 bool breaker_worked(struct breaker *b, bool is_old);
 /* It broke on this task before. */

@@ -35,6 +35,12 @@ static void on_resume_word(struct worker *w, const char *rest ATTR_UNUSED)
 	worker_set_quiet(w, false);
 }
 
+static void on_quarantine_word(struct worker *w, const char *rest ATTR_UNUSED)
+{
+	if (w->queue)
+		worker_set_quarantine(w);
+}
+
 static void on_scan_word(struct worker *w, const char *rest ATTR_UNUSED)
 {
 	if (w->queue)
@@ -65,9 +71,11 @@ static const struct {
 	const char *word;
 	void (*obey)(struct worker *w, const char *rest);
 } words[] = {
-	{"credit", on_credit},    {"drain", on_drain_word},   {"stop", on_stop_word},
-	{"quiet", on_quiet_word}, {"resume", on_resume_word}, {"scan", on_scan_word},
-	{"dead", on_dead_word},   {"ran", on_ran_word},       {"handover", on_handover_word},
+	{"credit", on_credit},          {"drain", on_drain_word},
+	{"stop", on_stop_word},         {"quiet", on_quiet_word},
+	{"resume", on_resume_word},     {"scan", on_scan_word},
+	{"dead", on_dead_word},         {"ran", on_ran_word},
+	{"handover", on_handover_word}, {"quarantine", on_quarantine_word},
 };
 
 static void on_word(void *arg, const char *word, const char *rest)

@@ -17,6 +17,7 @@
 	X(TIMED_OUT, "timed out") /* stopped at its timeout */ \
 	X(UNSTARTED, "not started") /* this machine is short of something: given back */ \
 	X(STOPPED, "stopped")       /* by us, at a drain limit or a lost lease: given back */ \
+	X(GUILTY, "guilty")         /* crashed its workers too often: never run again */ \
 	X(OVERSIZED, "oversized")   /* more bytes than payload_max: never run */
 
 enum outcome_kind {

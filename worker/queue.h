@@ -34,6 +34,10 @@ struct queue_events {
 	void (*on_gone)(struct worker *w, struct queue *q, struct task *t);
 	/* Entries that were not in the table were given back: others should look for them. */
 	void (*on_released)(struct worker *w, struct queue *q, int n);
+	/* Entries that only a worker set aside may take (suspect.h) lie there. */
+	void (*on_suspects)(struct worker *w, struct queue *q, int n);
+	/* We are that worker, and none is left. */
+	void (*on_cleared)(struct worker *w, struct queue *q);
 	/* An order's entries may be taken now; `n_charged` crashes were charged. */
 	void (*on_handed)(struct worker *w, struct queue *q, const struct obituary *who,
 			  int64_t n_moved, int64_t n_charged);

@@ -162,7 +162,7 @@ void stream_unblock(struct queue *q);
 /* A task of ours: new in the table, or its token is taken over by the one that is there. True: new.
  */
 bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct redisReply *fields,
-		  int64_t evidence_ms);
+		  struct slice crash_record, int64_t evidence_ms);
 /* Starts what was fetched and has fresh evidence; true when some of it has not. */
 bool stream_start_fetched(struct queue *q, int64_t now_ms);
 

@@ -19,7 +19,7 @@ static void add_field(void *arg, struct slice name, struct slice value)
 }
 
 bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct redisReply *fields,
-		  int64_t evidence_ms)
+		  struct slice crash_record, int64_t evidence_ms)
 {
 	char text[BOARD_ID_MAX];
 	struct task *t;
@@ -40,6 +40,7 @@ bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct
 	if (reply_fields(fields, add_field, t) < 0)
 		log_error("entry %s has an odd number of fields", text);
 	task_parsed(t);
+	t->suspicion = suspect_judge(crash_record, q->c, t->crash_cause, sizeof(t->crash_cause));
 	t->evidence_ms = evidence_ms;
 	worker_task_event(q->w, t, TASK_ON_FETCH);
 	return true;
@@ -77,7 +78,7 @@ static void on_entry(void *arg, struct slice id, const struct redisReply *fields
 		log_error("XREADGROUP brought more than COUNT entries");
 		return;
 	}
-	if (stream_adopt(in->q, id, 1, fields, in->evidence_ms))
+	if (stream_adopt(in->q, id, 1, fields, slice_of("", 0), in->evidence_ms))
 		in->n_new++;
 }
 
@@ -132,7 +133,7 @@ void stream_read(struct queue *q, int64_t now)
 	struct args a;
 	int n;
 
-	if (q->reading != READ_NONE || q->take_first)
+	if (q->reading != READ_NONE || q->take_first || q->w->quarantine)
 		return;
 	n = ledger_ask(&q->w->ledger, LEDGER_READ, worker_may_ask(q->w));
 	if (n == 0)

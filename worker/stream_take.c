@@ -5,6 +5,7 @@
  */
 #include "clock.h"
 #include "stream.h"
+#include "suspect.h"
 
 /* ------------------------------------------------------------------ take */
 
@@ -20,12 +21,13 @@ static void on_taken(void *arg, const struct redisReply *r)
 		const struct redisReply *e = reply_at(list, i);
 		uint64_t token = (uint64_t)reply_int(reply_at(e, 1), 0);
 
-		if (stream_adopt(q, reply_slice(reply_at(e, 0)), token, reply_at(e, 2), evidence))
+		if (stream_adopt(q, reply_slice(reply_at(e, 0)), token, reply_at(e, 2),
+				 reply_slice(reply_at(e, 3)), evidence))
 			n_new++;
 	}
 	ledger_got(&q->w->ledger, LEDGER_CLAIM, q->take_asked, n_new);
 	q->take_asked = 0;
-	q->take_first = false;
+	q->take_first = q->w->quarantine;
 	if (!fine) {
 		stream_trouble(q, r, "taking over entries");
 		return;
@@ -140,13 +142,35 @@ static void pass_over(struct queue *q, int64_t now)
 	q->scan_at_ms = now + lease_scan_every(q->c->lease);
 }
 
-/* Fills `list` with up to `max` rows that may be taken; `more` is set when there was another. */
-static int pick(struct queue *q, const struct redisReply *rows, bool stale_ok,
-		struct candidate *list, int max, bool *more)
+/* Who may take it: suspects are for the worker set aside, and that one takes nothing else. */
+static bool is_for_us(struct queue *q, struct slice record, int *n_suspects)
 {
-	int n = 0;
+	char cause[1];
 
-	for (size_t i = 0; i + 3 < reply_len(rows); i += 4) {
+	switch (suspect_judge(record, q->c, cause, sizeof(cause))) {
+	case SUSPECT_GUILTY:
+		return true; /* to be buried: by anyone */
+	case SUSPECT_ALONE:
+		*n_suspects += 1;
+		return q->w->quarantine;
+	case SUSPECT_NONE:
+		break;
+	}
+	return !q->w->quarantine;
+}
+
+/* What one page holds for us. */
+struct picked {
+	struct candidate *list; /* borrowed */
+	int n;
+	bool more; /* there was another, but no room */
+	int n_suspects;
+};
+
+static void pick(struct queue *q, const struct redisReply *rows, bool stale_ok, int max,
+		 struct picked *out)
+{
+	for (size_t i = 0; i + 4 < reply_len(rows); i += 5) {
 		struct slice id = reply_slice(reply_at(rows, i));
 		struct slice owner = reply_slice(reply_at(rows, i + 1));
 		bool released = lease_is_released(reply_int(reply_at(rows, i + 2), 0));
@@ -160,15 +184,16 @@ static int pick(struct queue *q, const struct redisReply *rows, bool stale_ok,
 			continue; /* there may be something better to try the handler with */
 		if (worker_find_task(q->w, q, c.id))
 			continue; /* our own, released, and its answer still under way */
-		if (n == max) {
-			*more = true;
+		if (!is_for_us(q, reply_slice(reply_at(rows, i + 4)), &out->n_suspects))
+			continue;
+		if (out->n == max) {
+			out->more = true;
 			break;
 		}
 		snprintf(c.owner, sizeof(c.owner), "%.*s", (int)owner.len, owner.data);
 		c.token = (uint64_t)reply_int(reply_at(rows, i + 3), 0);
-		list[n++] = c;
+		out->list[out->n++] = c;
 	}
-	return n;
 }
 
 static void on_scanned(void *arg, const struct redisReply *r)
@@ -177,9 +202,8 @@ static void on_scanned(void *arg, const struct redisReply *r)
 	struct candidate list[STREAM_SCAN_PAGE];
 	struct slice last = reply_slice(reply_at(r, 1));
 	int64_t now = clock_boot_ms();
-	bool more = false;
+	struct picked picked = {.list = list};
 	int max;
-	int n;
 
 	q->scanning = false;
 	if (reply_kind(r) != REPLY_OK) {
@@ -191,12 +215,14 @@ static void on_scanned(void *arg, const struct redisReply *r)
 	max = (int)min_i64(min_i64(q->c->read_count, STREAM_SCAN_PAGE), worker_may_ask(q->w));
 	if (q->take_asked || !stream_can_send(q, now))
 		max = 0;
-	n = pick(q, reply_at(r, 2), stale_allowed(&q->stale, now, q->c->lease), list, max, &more);
-	if (n > 0) {
-		ledger_ask(&q->w->ledger, LEDGER_CLAIM, n);
+	pick(q, reply_at(r, 2), stale_allowed(&q->stale, now, q->c->lease), max, &picked);
+	if (picked.n_suspects > 0 && !q->w->quarantine)
+		q->events->on_suspects(q->w, q, picked.n_suspects);
+	if (picked.n > 0) {
+		ledger_ask(&q->w->ledger, LEDGER_CLAIM, picked.n);
 		pass_over(q, now);
-		stream_take(q, list, n, now);
-	} else if (more) {
+		stream_take(q, list, picked.n, now);
+	} else if (picked.more) {
 		/* No credit: a read has reserved it, or all is busy. What was let go of comes
 		 * before what is new: end the read, and spend the next credit here. */
 		pass_over(q, now);
@@ -205,6 +231,8 @@ static void on_scanned(void *arg, const struct redisReply *r)
 	} else if (last.len == 0) {
 		q->take_first = false;
 		pass_over(q, now);
+		if (q->w->quarantine)
+			q->events->on_cleared(q->w, q);
 	} else {
 		snprintf(q->scan_from, sizeof(q->scan_from), "%.*s", (int)last.len, last.data);
 		q->scan_now = true; /* the next page */
@@ -224,6 +252,7 @@ void stream_scan(struct queue *q, int64_t now)
 	args_init(&a);
 	args_str(&a, q->keys.stream);
 	args_str(&a, q->keys.names);
+	args_str(&a, q->keys.crash);
 	args_str(&a, q->c->group);
 	args_str(&a, q->consumer);
 	args_str(&a, q->scan_from);
@@ -231,6 +260,6 @@ void stream_scan(struct queue *q, int64_t now)
 	args_int(&a, q->c->lease);
 	args_int(&a, q->c->foreign_idle);
 	q->scanning = true;
-	if (stream_script(stream_link(q), SCRIPT_SCAN, 2, &a, on_scanned, q) < 0)
+	if (stream_script(stream_link(q), SCRIPT_SCAN, 3, &a, on_scanned, q) < 0)
 		on_scanned(q, NULL);
 }

@@ -88,6 +88,7 @@ void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t t
 	snprintf(t->id, sizeof(t->id), "%.*s", (int)id.len, id.data);
 	t->queue = queue;
 	t->token = token;
+	t->suspicion = SUSPECT_NONE;
 	t->attempt = 1;
 	t->snoozes = 0;
 	t->deliveries = 0;

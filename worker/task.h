@@ -14,6 +14,7 @@
 #include "list.h"
 #include "outcome.h"
 #include "scoreboard.h"
+#include "suspect.h"
 #include "verdict.h"
 
 #define TASK_STATES(X) \
@@ -74,10 +75,12 @@ struct task {
 	int64_t evidence_ms; /* boot clock: ours for sure until then */
 	int64_t started_ms;  /* boot clock */
 	bool lost;           /* another has it: the result will be refused, so it is not sent */
-	bool is_old;         /* there before the breaker's present try began */
-	bool orphan;         /* its entry was deleted by somebody while it ran */
-	bool sent;           /* its settlement is under way */
-	bool resent;         /* and had been sent before, on a link that was lost */
+	enum suspicion suspicion;
+	char crash_cause[OUTCOME_ERROR_MAX]; /* of SUSPECT_GUILTY */
+	bool is_old;                         /* there before the breaker's present try began */
+	bool orphan;                         /* its entry was deleted by somebody while it ran */
+	bool sent;                           /* its settlement is under way */
+	bool resent;                         /* and had been sent before, on a link that was lost */
 	struct outcome outcome;
 	struct verdict verdict;
 	struct list link; /* settlements to send or under way */

@@ -55,6 +55,9 @@ struct verdict verdict_of(const struct task *t, const struct outcome *o, const s
 		return letter(CONF_FOLLOW_DEAD, "rejected");
 	case OUTCOME_OVERSIZED:
 		return letter(CONF_FOLLOW_DEAD, "payload");
+	case OUTCOME_GUILTY:
+		return letter(q->on_crash == CONF_FOLLOW_HOLD ? CONF_FOLLOW_HOLD : CONF_FOLLOW_DEAD,
+			      "crashes");
 	case OUTCOME_TIMED_OUT:
 		if (q->on_timeout == CONF_FOLLOW_RETRY)
 			return failed(t, o, q, rng, "timeout");

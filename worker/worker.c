@@ -41,6 +41,8 @@ int worker_may_ask(const struct worker *w)
 
 	if (w->phase != WORKER_RUNNING || w->quiet)
 		return 0;
+	if (w->quarantine && w->breaker.state != BREAKER_OPEN)
+		return ledger_in_use(&w->ledger) == 0 && ledger_free(&w->ledger) > 0;
 	limit = breaker_limit(&w->breaker, w->ledger.credit, n_old(w)) - ledger_in_use(&w->ledger);
 	if (limit < 0)
 		limit = 0;
@@ -242,6 +244,16 @@ void worker_set_quiet(struct worker *w, bool quiet)
 		w->qops->hold(w->queue);
 }
 
+void worker_set_quarantine(struct worker *w)
+{
+	if (w->quarantine || w->phase != WORKER_RUNNING)
+		return;
+	w->quarantine = true;
+	log_info("set aside: running suspects of a crash, one at a time");
+	w->qops->hold(w->queue);
+	w->qops->scan(w->queue);
+}
+
 /* ------------------------------------------------------------------ breaker */
 
 static void arm_probe(struct worker *w)
@@ -297,7 +309,7 @@ static void judge_blamed(struct worker *w, struct task *t)
 static void tell_breaker(struct worker *w, const struct task *t)
 {
 	const struct outcome *o = &t->outcome;
-	char why[OUTCOME_ERROR_MAX + 32];
+	char why[OUTCOME_ERROR_MAX + 64];
 
 	switch (o->kind) {
 	case OUTCOME_BROKEN:
@@ -309,12 +321,24 @@ static void tell_breaker(struct worker *w, const struct task *t)
 		break;
 	case OUTCOME_STOPPED:
 	case OUTCOME_OVERSIZED:
+	case OUTCOME_GUILTY:
+		break;
+	case OUTCOME_FAILED:
+	case OUTCOME_CRASHED:
+		if (clock_boot_ms() - t->started_ms < BREAKER_FAST_MS) {
+			snprintf(why, sizeof(why),
+				 "%d tasks in a row failed at once, the last with: %s",
+				 w->qc->breaker_failures, o->error);
+			breaker_opened(w,
+				       breaker_failed_fast(&w->breaker, t->is_old, clock_mono_ms()),
+				       why);
+			break;
+		}
+		close_breaker(w, t->is_old);
 		break;
 	case OUTCOME_DONE:
-	case OUTCOME_FAILED:
 	case OUTCOME_SNOOZED:
 	case OUTCOME_REJECTED:
-	case OUTCOME_CRASHED:
 	case OUTCOME_TIMED_OUT:
 		close_breaker(w, t->is_old);
 		break;
@@ -388,6 +412,16 @@ static void on_task(struct worker *w, struct queue *q ATTR_UNUSED, struct task *
 		worker_finished(w, t);
 		return;
 	}
+	if (t->suspicion == SUSPECT_GUILTY) {
+		t->outcome.kind = OUTCOME_GUILTY;
+		snprintf(t->outcome.error, sizeof(t->outcome.error), "%s", t->crash_cause);
+		worker_finished(w, t);
+		return;
+	}
+	if (t->suspicion == SUSPECT_ALONE && !w->quarantine) {
+		worker_finished(w, t); /* it became one after it was looked at: given back */
+		return;
+	}
 	INVARIANT(w->n_free_rows > 0);
 	t->row = w->free_rows[--w->n_free_rows];
 	board_set_task(w->board, (uint32_t)t->row, t->id, t->token, t->attempt, t->started_ms, 0);
@@ -424,6 +458,22 @@ static void on_released(struct worker *w, struct queue *q ATTR_UNUSED, int n)
 	w->n_released += n;
 }
 
+static void on_suspects(struct worker *w, struct queue *q ATTR_UNUSED, int n)
+{
+	if (w->chan)
+		chan_say(w->chan, "suspects %d", n);
+	else if (w->alone)
+		worker_set_quarantine(w);
+}
+
+static void on_cleared(struct worker *w, struct queue *q ATTR_UNUSED)
+{
+	w->quarantine = false;
+	log_info("no suspect is left: taking any task again");
+	if (w->chan)
+		chan_say(w->chan, "cleared");
+}
+
 static void on_handed(struct worker *w, struct queue *q ATTR_UNUSED, const struct obituary *who,
 		      int64_t n_moved, int64_t n_charged)
 {
@@ -455,6 +505,8 @@ static const struct queue_events queue_events = {
 	.on_fenced = on_fenced,
 	.on_gone = on_gone,
 	.on_released = on_released,
+	.on_suspects = on_suspects,
+	.on_cleared = on_cleared,
 	.on_handed = on_handed,
 	.on_swept = on_swept,
 	.on_left = on_left,
@@ -489,6 +541,7 @@ static void count_outcome(struct worker *w, const struct outcome *o)
 	case OUTCOME_CRASHED:
 	case OUTCOME_TIMED_OUT:
 	case OUTCOME_OVERSIZED:
+	case OUTCOME_GUILTY:
 		atomic_fetch_add(&w->board->failed, 1);
 		break;
 	case OUTCOME_SNOOZED:
@@ -612,7 +665,7 @@ void worker_init(struct worker *w, const struct conf *conf, const struct conf_qu
 			*p = '_'; /* the claim record is words */
 	rng_seed(&w->rng, (uint64_t)getpid() << 32 ^ (uint64_t)clock_wall_ms());
 	ledger_init(&w->ledger, qc->concurrency);
-	breaker_init(&w->breaker, qc->breaker_delay);
+	breaker_init(&w->breaker, qc->breaker_delay, qc->breaker_failures);
 	w->n_tasks = 2 * qc->concurrency;
 	w->tasks = xcalloc((size_t)w->n_tasks, sizeof(*w->tasks));
 	for (int i = 0; i < w->n_tasks; i++)

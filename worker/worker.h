@@ -34,7 +34,8 @@ struct worker {
 	int slot;                    /* of the supervisor; 0 when alone */
 	enum worker_phase phase;
 	bool quiet;
-	bool stopping; /* past the limit of the drain: nothing is started any more */
+	bool quarantine; /* set aside: suspects only, one at a time */
+	bool stopping;   /* past the limit of the drain: nothing is started any more */
 	bool ready;
 	bool alone;   /* no supervisor ever was */
 	bool refused; /* the queue cannot be served: exit 78 */
@@ -85,6 +86,8 @@ void worker_drain(struct worker *w, int64_t limit_ms, const char *why);
 /* Stops the handlers now and gives their tasks back. */
 void worker_stop_fast(struct worker *w, const char *why);
 void worker_set_quiet(struct worker *w, bool quiet);
+/* Until no suspect is left. */
+void worker_set_quarantine(struct worker *w);
 /* First thing in main(), before any thread. */
 void orders_block_signals(void);
 void orders_open(struct worker *w, int chan_fd);

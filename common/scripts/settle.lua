@@ -73,7 +73,11 @@ end
 local function enqueued_at(id, own) return own['redisq.enqueued_at'] or string.match(id, '^%d+') end
 
 -- The token in a crash record belongs to the entry that is left behind: the next one starts anew.
-local function carried(crashes) return (string.gsub(crashes or '', '^(%d+):%d+:', '%1:0:')) end
+-- A task that crashed in company and lived to be settled was not the one to blame.
+local function carried(crashes)
+  if string.match(crashes or '', '^%d+:%d+:company ') then return '' end
+  return (string.gsub(crashes or '', '^(%d+):%d+:', '%1:0:'))
+end
 
 local function to_delayed(id, token, fields, delay, attempt, snoozes, crashes)
   local user, own = split(fields)

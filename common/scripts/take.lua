@@ -3,7 +3,7 @@
 -- KEYS 1 stream 2 crash 3 names 4 my claim record, then per entry: its owner's claim record
 -- ARGV 1 group 2 me 3 nonce 4 lease_ms 5 stale allowed (0|1) 6 foreign idle ms 7 n,
 --      then per entry: id owner token
--- {0} fenced; {1, {{id, token, fields}, ...}}
+-- {0} fenced; {1, {{id, token, fields, crash record}, ...}}
 local stream, crash, names = KEYS[1], KEYS[2], KEYS[3]
 local group, me, lease = ARGV[1], ARGV[2], tonumber(ARGV[4])
 if nonce_of(redis.call('GET', KEYS[4])) ~= ARGV[3] then return {0} end
@@ -48,7 +48,7 @@ for _, p in ipairs(list) do
   local e = not seen[id] and redis.call('XCLAIM', stream, group, me, 0, id)
   e = e and e[1]
   if e and e[2] then
-    out[#out + 1] = {id, p[4] + 1, e[2]}
+    out[#out + 1] = {id, p[4] + 1, e[2], redis.call('HGET', crash, id) or ''}
   elseif not seen[id] then
     redis.call('XACK', stream, group, id) -- a ghost: the entry itself was deleted
     redis.call('HDEL', crash, id)

@@ -8,6 +8,7 @@
  *   sleep=MS          work that long (goes on after signals)
  *   gate=FILE         work until FILE exists
  *   exit=N            exit status            signal=N    kill itself by signal N
+ *   parent=N          kill its worker by signal N
  *   until=N           exit= and signal= only while REDISQ_ATTEMPT < N
  *   ignore_term=1     SIGTERM only writes a journal line
  *   group=MS          a child in the same process group that sleeps that long
@@ -39,7 +40,7 @@
 #define MAX_ALIVE 1024
 
 struct knobs {
-	long sleep_ms, exit_code, signo, until, ignore_term, group_ms, setsid_ms, out, err, chunk;
+	long sleep_ms, exit_code, signo, parent_signo, until, ignore_term, group_ms, setsid_ms, out, err, chunk;
 	const char *gate, *say, *tail, *cry, *fd3, *save;
 	int no_read;
 };
@@ -282,6 +283,7 @@ static void turn(struct knobs *k, char *word)
 			N("sleep", sleep_ms),
 			N("exit", exit_code),
 			N("signal", signo),
+			N("parent", parent_signo),
 			N("until", until),
 			N("ignore_term", ignore_term),
 			N("group", group_ms),
@@ -395,6 +397,10 @@ int main(int argc, char **argv)
 		put(1, k.tail, "");
 	fails = atoi(env("REDISQ_ATTEMPT")) < k.until;
 	enlist(argv[1], 0);
+	if (fails && k.parent_signo) {
+		kill(getppid(), (int)k.parent_signo);
+		pause(); /* the group dies with the worker */
+	}
 	if (fails && k.signo) {
 		signal((int)k.signo, SIG_DFL);
 		raise((int)k.signo);

@@ -86,9 +86,9 @@ class Protocol:
                               len(tasks), *[x for t in tasks for x in t]))
 
     def scan(self, me, start="-", count=100, lease=LEASE, foreign=FOREIGN):
-        _, last, flat = plain(self.run("scan", [self.queue, self.names], self.group, me, start,
+        _, last, flat = plain(self.run("scan", [self.queue, self.names, self.crash], self.group, me, start,
                                        count, lease, foreign))
-        return last, [tuple(flat[i:i + 4]) for i in range(0, len(flat), 4)]
+        return last, [tuple(flat[i:i + 4]) for i in range(0, len(flat), 5)]
 
     def take(self, me, nonce, *seen, stale=1, lease=LEASE, foreign=FOREIGN):
         """seen: (id, owner, token); None when fenced, else {id: (token, fields)}."""
@@ -97,7 +97,7 @@ class Protocol:
                           nonce, lease, stale, foreign, len(seen), *[x for s in seen for x in s])
         if answer[0] == 0:
             return None
-        return {i.decode(): (token, fields) for i, token, fields in answer[1]}
+        return {i.decode(): (token, fields) for i, token, fields, _ in answer[1]}
 
     def settle(self, me, *verdicts):
         flat = [x for op, entry, token, *args in verdicts

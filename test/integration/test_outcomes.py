@@ -252,7 +252,7 @@ def test_dead_max_trims_and_counts(sup, server, journal):
 
 
 def test_many_delayed_at_once_come_back_in_time(sup, server, journal):
-    sup(queues=queue(journal, retry_delay="500ms", concurrency=8))
+    sup(queues=queue(journal, retry_delay="500ms", concurrency=8, breaker_failures=0))
     server.add("q", *[b"do exit=1 until=2"] * 100)
     server.wait_empty("q")
     assert len(journal.starts()) == 200

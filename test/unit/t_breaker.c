@@ -14,7 +14,7 @@ static void opens_and_closes(void **state ATTR_UNUSED)
 {
 	struct breaker b;
 
-	breaker_init(&b, DELAY);
+	breaker_init(&b, DELAY, 10);
 	assert_int_equal(breaker_limit(&b, 8, 0), 8);
 	assert_int_equal(breaker_limit(&b, 0, 0), 0);
 	assert_false(breaker_tick(&b, 1000));
@@ -41,7 +41,7 @@ static void old_tasks_decide_nothing(void **state ATTR_UNUSED)
 {
 	struct breaker b;
 
-	breaker_init(&b, DELAY);
+	breaker_init(&b, DELAY, 10);
 	assert_true(breaker_broken(&b, "1-1", false, 0));
 	assert_true(breaker_tick(&b, DELAY));
 	assert_int_equal(breaker_limit(&b, 8, 0), 1);
@@ -61,7 +61,7 @@ static void a_handler_that_worked_is_tried_soon(void **state ATTR_UNUSED)
 {
 	struct breaker b;
 
-	breaker_init(&b, DELAY);
+	breaker_init(&b, DELAY, 10);
 	breaker_worked(&b, false);
 	assert_true(breaker_broken(&b, "1-1", false, 0));
 	assert_true(breaker_tick(&b, BREAKER_SOON_MS));
@@ -80,7 +80,7 @@ static void blames_a_task_when_others_work(void **state ATTR_UNUSED)
 {
 	struct breaker b;
 
-	breaker_init(&b, DELAY);
+	breaker_init(&b, DELAY, 10);
 	breaker_broken(&b, "1-1", false, 0);
 	assert_true(breaker_blames(&b, "1-1"));
 	assert_false(breaker_blames(&b, "1-2"));
@@ -98,7 +98,7 @@ static void remembers_the_last_few(void **state ATTR_UNUSED)
 	struct breaker b;
 	char id[BOARD_ID_MAX];
 
-	breaker_init(&b, DELAY);
+	breaker_init(&b, DELAY, 10);
 	for (int i = 0; i <= BREAKER_BLAMED; i++) {
 		snprintf(id, sizeof(id), "%d-0", i);
 		breaker_broken(&b, id, false, 0);
@@ -106,6 +106,31 @@ static void remembers_the_last_few(void **state ATTR_UNUSED)
 	assert_false(breaker_blames(&b, "0-0"));
 	assert_true(breaker_blames(&b, "1-0"));
 	assert_true(breaker_blames(&b, id));
+}
+
+static void fast_failures_in_a_row_open_it(void **state ATTR_UNUSED)
+{
+	struct breaker b;
+
+	breaker_init(&b, DELAY, 3);
+	breaker_failed_fast(&b, false, 0);
+	breaker_failed_fast(&b, false, 0);
+	breaker_worked(&b, false); /* not in a row */
+	assert_false(breaker_failed_fast(&b, false, 0));
+	assert_false(breaker_failed_fast(&b, false, 0));
+	assert_true(breaker_failed_fast(&b, false, 0));
+	assert_false(breaker_failed_fast(&b, false, 0)); /* of those that ran meanwhile */
+	assert_false(breaker_tick(&b, BREAKER_SOON_MS));
+	assert_true(breaker_tick(&b, DELAY));
+	/* The probe alone decides, and one is enough. */
+	assert_false(breaker_failed_fast(&b, true, DELAY));
+	assert_int_equal(b.state, BREAKER_HALF_OPEN);
+	breaker_failed_fast(&b, false, DELAY);
+	assert_int_equal(b.state, BREAKER_OPEN);
+
+	breaker_init(&b, DELAY, 0);
+	for (int i = 0; i < 100; i++)
+		assert_false(breaker_failed_fast(&b, false, 0));
 }
 
 int main(void)
@@ -116,6 +141,7 @@ int main(void)
 		cmocka_unit_test(a_handler_that_worked_is_tried_soon),
 		cmocka_unit_test(blames_a_task_when_others_work),
 		cmocka_unit_test(remembers_the_last_few),
+		cmocka_unit_test(fast_failures_in_a_row_open_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

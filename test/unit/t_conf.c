@@ -143,7 +143,7 @@ static void test_refused(void **state)
 		 "f:1: [supervisor] wrokers: unknown key; did you mean workers?"},
 		{CONF_SUPERVISOR, NULL, "timeout", "4s", "unknown key"}, /* of another section */
 		{CONF_QUEUE, NULL, "backend", "list", "unknown key; redisq.ini(5) lists them"},
-		{CONF_QUEUE, NULL, "breaker_failures", "3", "unknown key"},
+		{CONF_QUEUE, NULL, "child_max_tasks", "3", "unknown key"},
 		{CONF_QUEUE, NULL, "result_ttl", "3s", "unknown key"},
 		{CONF_QUEUE, NULL, "partitions", "3", "unknown key"},
 		{CONF_REDIS, NULL, "tls_ca_file", "/x", "unknown key"},
