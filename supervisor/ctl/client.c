@@ -91,6 +91,11 @@ void client_close(struct client *c)
 	free(c);
 }
 
+const char *client_path(const struct client *c)
+{
+	return c->path;
+}
+
 static int lost(const struct client *c, const char *why, struct err *e)
 {
 	return err_set(e, EXIT_UNREACHABLE,

@@ -18,6 +18,8 @@ typedef void client_say_fn(void *arg, const char *text);
 /* The first of `paths` where somebody answers; NULL with `e` (exit 69) listing every one tried. */
 struct client *client_open(const struct strv *paths, struct err *e);
 void client_close(struct client *c);
+/* Where it answered. Borrowed. */
+const char *client_path(const struct client *c);
 /*
  * Asks (steals `request`) and waits for the answer: an owned object, or NULL with `e`, whose code
  * is the exit code the supervisor gave. `timeout_ms`: longest silence, -1 = none. `say` may be

@@ -6,6 +6,7 @@
 #include "fds.h"
 #include "log.h"
 #include "out.h"
+#include "suggest.h"
 
 /* Names up to NULL: the verb and what people used to PM2 type. */
 static const struct verb {
@@ -83,9 +84,30 @@ static const struct verb *find_verb(const char *name)
 
 static int usage(const struct options *o, struct err *e)
 {
+	struct suggest near = {0};
+
 	if (!o->verb)
 		return err_set(e, EXIT_USAGE, "what is to be done? See redisqctl --help");
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		for (size_t k = 0; k < ARRAY_LEN(verbs[i].names) && verbs[i].names[k]; k++)
+			suggest_try(&near, o->verb, verbs[i].names[k]);
+	if (near.word)
+		return err_set(e, EXIT_USAGE, "no verb \"%s\"; did you mean %s?", o->verb,
+			       near.word);
 	return err_set(e, EXIT_USAGE, "no verb \"%s\"; see redisqctl --help", o->verb);
+}
+
+/* An error is one line; without one the note has a line of its own. */
+static void tell_note(const char *note, int rc, struct err *e)
+{
+	size_t len = strlen(e->text);
+
+	if (!note)
+		return;
+	if (rc != 0 && len > 0)
+		snprintf(e->text + len, sizeof(e->text) - len, " (%s)", note);
+	else
+		fprintf(stderr, "redisqctl: %s\n", note);
 }
 
 static int run(const struct options *o, struct err *e)
@@ -109,6 +131,7 @@ static int run(const struct options *o, struct err *e)
 	rc = target_init(&c.target, o, e);
 	if (rc == 0)
 		rc = v->run(&c, e);
+	tell_note(c.target.note, rc, e);
 	target_release(&c.target);
 	return rc;
 }

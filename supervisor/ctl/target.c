@@ -1,19 +1,21 @@
 /* target.c - see target.h. */
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "conf_read.h"
 #include "keys.h"
 #include "paths.h"
+#include "suggest.h"
 #include "target.h"
 
 #define ASK_MS 5000
 
 extern char **environ;
 
-/* All the errors, each a line of its own. */
-static int print_errors(const struct buf *errs, struct err *e)
+/* All the errors, each a line of its own; -1 with exit code `code`. */
+static int print_errors(const struct buf *errs, int code, struct err *e)
 {
 	const char *p = errs->data;
 
@@ -23,7 +25,7 @@ static int print_errors(const struct buf *errs, struct err *e)
 		fprintf(stderr, "redisqctl: %.*s\n", (int)len, p);
 		p += len + (p[len] == '\n');
 	}
-	return err_set(e, EXIT_CONFIG, "%s", "");
+	return err_set(e, code, "%s", "");
 }
 
 static void add_socket(struct target *t, const char *path)
@@ -106,26 +108,70 @@ static void add_default_sockets(struct target *t)
 	free(file);
 }
 
+/* 64 when one of the -s has not the form of one, else 78. */
+static int code_of_sets(const struct options *o)
+{
+	for (size_t i = 0; i < o->n_sets; i++)
+		if (!conf_is_assignment(o->sets[i]))
+			return EXIT_USAGE;
+	return EXIT_CONFIG;
+}
+
+/* What cannot be read at all names no supervisor: the default one is not the one that is meant. */
+static bool is_readable_file(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, R_OK) == 0;
+}
+
 int target_init(struct target *t, const struct options *o, struct err *e)
 {
-	struct buf errs = BUF_INIT;
+	struct buf set_errs = BUF_INIT;
 	int rc = 0;
 
 	memset(t, 0, sizeof(*t));
+	buf_init(&t->errs);
 	t->options = o;
-	t->conf = read_conf(t, o->conf_file, &errs);
-	if (!t->conf)
-		rc = print_errors(&errs, e);
+	t->conf = conf_new();
+	if (o->conf_file && conf_read_file(t->conf, o->conf_file, &t->errs) != 0)
+		rc = is_readable_file(o->conf_file) ? 0 : -1;
+	if (rc == 0 && conf_read_env(t->conf, environ, &t->errs) != 0)
+		rc = 0; /* as a faulty file */
+	if (rc != 0)
+		return print_errors(&t->errs, EXIT_CONFIG, e);
+	if (apply_sets(t, t->conf, &set_errs) != 0)
+		rc = print_errors(&set_errs, code_of_sets(o), e);
 	else if (o->conf_file)
 		add_socket_of(t, t->conf);
 	else
 		add_default_sockets(t);
-	buf_release(&errs);
+	buf_release(&set_errs);
 	return rc;
+}
+
+struct client *target_open(struct target *t, struct err *e)
+{
+	struct client *client = client_open(&t->sockets, e);
+
+	if (t->errs.len == 0)
+		return client;
+	if (!client) {
+		print_errors(&t->errs, EXIT_CONFIG, e);
+	} else if (!t->is_warned) {
+		t->is_warned = true;
+		fprintf(stderr,
+			"redisqctl: %.*s; asking the supervisor at %s all the same, the file is "
+			"its matter\n",
+			(int)strcspn(t->errs.data, "\n"), t->errs.data, client_path(client));
+	}
+	return client;
 }
 
 void target_release(struct target *t)
 {
+	buf_release(&t->errs);
+	free(t->note);
 	if (t->effective && t->effective != t->conf)
 		conf_free(t->effective);
 	if (t->conf)
@@ -173,9 +219,8 @@ static int ask_supervisor(struct target *t, struct client *client, struct err *e
 		return -1;
 	t->effective = read_snapshot(t, text ? text : "", &errs);
 	if (!t->effective)
-		rc = print_errors(&errs, e);
+		rc = print_errors(&errs, EXIT_CONFIG, e);
 	t->redis_from = from ? xstrdup(from) : NULL;
-	t->is_from_supervisor = true;
 	buf_release(&errs);
 	json_decref(r);
 	return rc;
@@ -200,9 +245,12 @@ static const struct conf *fall_back(struct target *t, struct err *e)
 	struct buf errs = BUF_INIT;
 	char *file = t->options->conf_file ? NULL : default_file(t);
 
-	t->effective = file ? read_conf(t, file, &errs) : t->conf;
+	if (t->errs.len)
+		buf_add(&errs, t->errs.data, t->errs.len);
+	else
+		t->effective = file ? read_conf(t, file, &errs) : t->conf;
 	if (!t->effective)
-		print_errors(&errs, e);
+		print_errors(&errs, EXIT_CONFIG, e);
 	else
 		t->redis_from = say_where_from(t);
 	buf_release(&errs);
@@ -229,6 +277,27 @@ const struct conf *target_conf(struct target *t, struct err *e)
 	return t->effective;
 }
 
+/* A queue that nobody serves is rarely what is meant, but may be: one says so, and goes on. */
+static void note_stranger(struct target *t, const char *name)
+{
+	size_t n = conf_n_queues(t->effective);
+	struct suggest near = {0};
+	struct buf b = BUF_INIT;
+
+	if (n == 0 || t->note)
+		return;
+	buf_addf(&b, "no queue %s is configured; ", name);
+	for (size_t i = 0; i < n; i++)
+		suggest_try(&near, name, conf_queue_at(t->effective, i)->name);
+	if (near.word)
+		buf_addf(&b, "did you mean %s?", near.word);
+	else
+		buf_adds(&b, "there are ");
+	for (size_t i = 0; !near.word && i < n; i++)
+		buf_addf(&b, "%s%s", i ? ", " : "", conf_queue_at(t->effective, i)->name);
+	t->note = buf_detach(&b);
+}
+
 const struct conf_queue *target_queue(struct target *t, const char *name, struct err *e)
 {
 	const struct conf_queue *q;
@@ -242,6 +311,7 @@ const struct conf_queue *target_queue(struct target *t, const char *name, struct
 	q = conf_queue(t->effective, name);
 	if (q)
 		return q;
+	note_stranger(t, name);
 	if (conf_add_queue(t->effective, name, e) != 0)
 		return NULL;
 	return conf_queue(t->effective, name);

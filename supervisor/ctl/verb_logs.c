@@ -13,6 +13,7 @@
 #include "logtail.h"
 #include "out.h"
 #include "paths.h"
+#include "suggest.h"
 
 #define ASK_MS 5000
 #define LAST_DEFAULT 15
@@ -249,6 +250,43 @@ static int follow(struct logs *l, struct err *e)
 	}
 }
 
+/* Nothing there of what was asked for: what is there that is spelt like it? */
+static int no_files(const struct logs *l, struct err *e)
+{
+	const char *target = l->options->n_args ? l->options->args[0] : NULL;
+	struct suggest near = {0};
+	struct strv stems = {0};
+	char *queue = xstrdup(target ? target : "");
+	char *slash = strrchr(queue, '/');
+	DIR *dir = target ? opendir(l->dir) : NULL;
+	struct dirent *d;
+
+	if (slash)
+		*slash = '\0';
+	while (dir && (d = readdir(dir)) != NULL) {
+		size_t stem_len, slot_len;
+		const char *slot;
+
+		if (!parse_name(d->d_name, &stem_len, &slot, &slot_len))
+			continue;
+		d->d_name[stem_len] = '\0';
+		strv_add(&stems, d->d_name);
+	}
+	for (size_t i = 0; i < stems.n; i++)
+		suggest_try(&near, queue, stems.v[i]);
+	if (near.word && strcmp(near.word, queue) != 0)
+		err_set(e, EXIT_FORCED, "no log of %s in %s; did you mean %s?", target, l->dir,
+			near.word);
+	else
+		err_set(e, EXIT_FORCED, "no log of %s in %s; see redisqctl status",
+			target ? target : "any worker", l->dir);
+	if (dir)
+		closedir(dir);
+	strv_release(&stems);
+	free(queue);
+	return -1;
+}
+
 static int show_logs(struct logs *l, struct err *e)
 {
 	const struct options *o = l->options;
@@ -258,13 +296,17 @@ static int show_logs(struct logs *l, struct err *e)
 	if (find_files(l, e) != 0)
 		return -1;
 	if (list_empty(&l->files) && !o->follow)
-		return err_set(e, EXIT_FORCED, "no log of %s in %s; see redisqctl status",
-			       o->n_args ? o->args[0] : "any worker", l->dir);
+		return no_files(l, e);
 	list_each (it, &l->files) {
 		struct slot_file *f = list_entry(it, struct slot_file, all);
 
 		logtail_last(f->tail, o->task ? -1 : n, on_line, f);
 	}
+	if (o->task && l->n_lines == 0 && !o->follow)
+		return err_set(e, EXIT_FORCED,
+			       "no line of task %s in the logs that are kept in %s; see redisqctl "
+			       "show QUEUE %s",
+			       o->task, l->dir, o->task);
 	print_lines(l, n);
 	return o->follow ? follow(l, e) : 0;
 }
@@ -281,7 +323,11 @@ static char *find_dir(struct ctl *c, struct err *e)
 	json_t *r = NULL;
 	char *dir = NULL;
 
-	client = client_open(&c->target.sockets, &nobody);
+	client = target_open(&c->target, &nobody);
+	if (!client && nobody.code == EXIT_CONFIG) {
+		*e = nobody;
+		return NULL;
+	}
 	if (client) {
 		r = client_ask(client, json_pack("{s:s}", "verb", "config"), ASK_MS, NULL, NULL, e);
 		client_close(client);

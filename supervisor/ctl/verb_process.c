@@ -15,7 +15,7 @@ static void say(void *arg ATTR_UNUSED, const char *text)
 /* Steals `request`. With waiting there is no limit: a task may run for hours. */
 static int carry_out(struct ctl *c, json_t *request, bool waits, const char *done, struct err *e)
 {
-	struct client *client = client_open(&c->target.sockets, e);
+	struct client *client = target_open(&c->target, e);
 	json_t *result;
 	int rc = 0;
 

@@ -226,21 +226,6 @@ static int outcome(struct push *p)
 	return 0;
 }
 
-/* Nobody may read it: a typing error would go unseen for long. */
-static void warn_unknown(struct ctl *c, const char *queue)
-{
-	const struct conf *conf = c->target.effective;
-
-	for (size_t i = 0; i < conf_n_queues(conf); i++)
-		if (strcmp(conf_queue_at(conf, i)->name, queue) == 0)
-			return;
-	if (c->target.is_from_supervisor)
-		fprintf(stderr,
-			"redisqctl: warning: the supervisor has no queue \"%s\"; pushed all the "
-			"same\n",
-			queue);
-}
-
 static int push_all(struct push *p)
 {
 	struct buf stdin_bytes = BUF_INIT;
@@ -278,9 +263,6 @@ int verb_push(struct ctl *c, struct err *e)
 
 	if (o->by_line && o->n_args == 2 && strcmp(o->args[1], "-") != 0)
 		return err_set(e, EXIT_USAGE, "--lines reads stdin; leave the payload out");
-	if (!target_conf(&c->target, e))
-		return -1;
-	warn_unknown(c, p.queue);
 	q = target_queue(&c->target, p.queue, e);
 	if (!q)
 		return -1;

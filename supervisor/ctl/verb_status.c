@@ -5,10 +5,13 @@
 #include "client.h"
 #include "ctl.h"
 #include "out.h"
+#include "suggest.h"
 #include "table.h"
 
 #define ASK_MS 10000
-#define WIDTH_MIN 80
+/* On a narrower terminal only the columns that matter most are shown. */
+#define WIDTH_NARROW 80
+#define WIDTH_MIN 60
 
 /* ------------------------------------------------------------------ reading the object */
 
@@ -27,7 +30,7 @@ static int64_t number_of(const json_t *o, const char *key)
 /* The answer to one verb without arguments, owned; NULL with `e`. */
 static json_t *ask(struct ctl *c, const char *verb, struct err *e)
 {
-	struct client *client = client_open(&c->target.sockets, e);
+	struct client *client = target_open(&c->target, e);
 	json_t *result = NULL;
 
 	if (client)
@@ -101,7 +104,7 @@ static void cell_of_buf(struct table *t, struct buf *b)
 	buf_clear(b);
 }
 
-static void add_worker(struct table *t, const json_t *w)
+static void add_worker(struct table *t, const json_t *w, bool is_narrow)
 {
 	const char *state = text_of(w, "state");
 	bool is_up = json_is_integer(json_object_get(w, "pid"));
@@ -115,13 +118,15 @@ static void add_worker(struct table *t, const json_t *w)
 		table_cell(t, "-");
 	table_cell(t, state);
 	paint(t, colour_of(state));
-	table_cell(t, !is_up ? "-" : consumes ? "yes" : "no");
-	if (is_up && !consumes && strcmp(state, "ready") == 0)
+	if (!is_narrow)
+		table_cell(t, !is_up ? "-" : consumes ? "yes" : "no");
+	if (!is_narrow && is_up && !consumes && strcmp(state, "ready") == 0)
 		paint(t, OUT_RED);
 	table_cellf(t, "%lld", (long long)number_of(w, "running"));
 	table_cellf(t, "%lld", (long long)number_of(w, "done"));
 	table_cellf(t, "%lld", (long long)number_of(w, "failed"));
-	table_cellf(t, "%lld", (long long)number_of(w, "restarts"));
+	if (!is_narrow)
+		table_cellf(t, "%lld", (long long)number_of(w, "restarts"));
 	if (is_up)
 		add_uptime(&b, w);
 	else
@@ -131,7 +136,10 @@ static void add_worker(struct table *t, const json_t *w)
 		out_size(&b, number_of(w, "rss_bytes"));
 	else
 		buf_adds(&b, "-");
-	cell_of_buf(t, &b);
+	if (is_narrow)
+		buf_clear(&b);
+	else
+		cell_of_buf(t, &b);
 	add_last_exit(&b, json_object_get(w, "last_exit"));
 	cell_of_buf(t, &b);
 	buf_release(&b);
@@ -154,31 +162,41 @@ static void add_remarks(struct buf *out, const json_t *w)
 	}
 }
 
+/* The queue's own figure, which counts workers of the past too; else what its rows add up to. */
+static int64_t sum_of(const json_t *q, const char *key)
+{
+	int64_t sum = 0;
+	size_t i;
+	json_t *w;
+
+	if (json_is_integer(json_object_get(q, key)))
+		return number_of(q, key);
+	json_array_foreach(json_object_get(q, "workers"), i, w) sum += number_of(w, key);
+	return sum;
+}
+
 static void add_queue(struct buf *out, const json_t *q, int width)
 {
 	static const char columns[] = ">slot >pid state reads >run >done >fail >restarts >up >rss "
 				      "last~exit";
-	struct table *t = table_new(columns);
+	static const char narrow[] = ">slot >pid state >run >done >fail >up last~exit";
+	bool is_narrow = width < WIDTH_NARROW;
+	const char *gap = is_narrow ? "  " : "   ";
+	struct table *t = table_new(is_narrow ? narrow : columns);
 	json_t *workers = json_object_get(q, "workers");
-	int64_t done = 0;
-	int64_t failed = 0;
 	size_t i;
 	json_t *w;
 
-	json_array_foreach(workers, i, w)
-	{
-		done += number_of(w, "done");
-		failed += number_of(w, "failed");
-		add_worker(t, w);
-	}
+	json_array_foreach(workers, i, w) add_worker(t, w, is_narrow);
 	buf_addc(out, '\n');
 	out_colour(out, OUT_BOLD);
 	buf_addf(out, "queue %s", text_of(q, "name"));
 	out_colour(out, OUT_PLAIN);
-	buf_addf(out, "   %s   %lld × %lld = %lld at once   done %lld   failed %lld\n",
-		 text_of(q, "backend"), (long long)number_of(q, "workers_wanted"),
-		 (long long)number_of(q, "concurrency"),
-		 (long long)number_of(q, "total_parallelism"), (long long)done, (long long)failed);
+	buf_addf(out, "%s%s%s%lld × %lld = %lld at once", gap, text_of(q, "backend"), gap,
+		 (long long)number_of(q, "workers_wanted"), (long long)number_of(q, "concurrency"),
+		 (long long)number_of(q, "total_parallelism"));
+	buf_addf(out, "%sdone %lld%sfailed %lld\n", is_narrow ? "\n  " : gap,
+		 (long long)sum_of(q, "done"), gap, (long long)sum_of(q, "failed"));
 	if (table_n_rows(t))
 		table_print(t, width, out);
 	json_array_foreach(workers, i, w) add_remarks(out, w);
@@ -190,17 +208,18 @@ static void add_status(struct buf *out, const json_t *status, const json_t *conf
 	const json_t *s = json_object_get(status, "supervisor");
 	const json_t *reload = json_object_get(s, "last_reload");
 	int width = out_width() > WIDTH_MIN ? out_width() : WIDTH_MIN;
+	const char *gap = width < WIDTH_NARROW ? "  " : "   ";
 	size_t i;
 	json_t *q;
 
-	buf_addf(out, "supervisor %s   pid %lld   ", text_of(s, "version"),
-		 (long long)number_of(s, "pid"));
+	buf_addf(out, "supervisor %s%spid %lld%s", text_of(s, "version"), gap,
+		 (long long)number_of(s, "pid"), gap);
 	out_colour(out, strcmp(text_of(s, "state"), "running") == 0 ? OUT_GREEN : OUT_YELLOW);
 	buf_adds(out, text_of(s, "state"));
 	out_colour(out, OUT_PLAIN);
-	buf_adds(out, "   up ");
+	buf_addf(out, "%sup ", gap);
 	add_uptime(out, s);
-	buf_addf(out, "   generation %lld\n", (long long)number_of(s, "generation"));
+	buf_addf(out, "%sgeneration %lld\n", gap, (long long)number_of(s, "generation"));
 	if (json_is_object(reload) && !json_is_true(json_object_get(reload, "ok"))) {
 		out_colour(out, OUT_RED);
 		buf_addf(out, "last reload failed: %s", text_of(reload, "error"));
@@ -333,6 +352,26 @@ static bool is_meant(const char *target, const char *queue, int64_t slot)
 	       strcmp(target + len + 1, number) == 0;
 }
 
+static int no_worker(const json_t *status, const char *target, struct err *e)
+{
+	const char *slash = strrchr(target, '/');
+	size_t len = slash ? (size_t)(slash - target) : strlen(target);
+	char *queue = xmemdup0(target, len);
+	struct suggest near = {0};
+	size_t i;
+	json_t *q;
+
+	json_array_foreach(json_object_get(status, "queues"), i, q)
+		suggest_try(&near, queue, text_of(q, "name"));
+	if (near.word && strcmp(near.word, queue) != 0)
+		err_set(e, EXIT_USAGE, "no worker %s; did you mean %s%s?", target, near.word,
+			slash ? slash : "");
+	else
+		err_set(e, EXIT_USAGE, "no worker %s; see redisqctl status", target);
+	free(queue);
+	return -1;
+}
+
 int verb_describe(struct ctl *c, struct err *e)
 {
 	const char *target = c->options->args[0];
@@ -356,7 +395,7 @@ int verb_describe(struct ctl *c, struct err *e)
 				   : NULL);
 	}
 	if (rc == 0 && json_array_size(found) == 0)
-		rc = err_set(e, EXIT_USAGE, "no worker %s; see redisqctl status", target);
+		rc = no_worker(status, target, e);
 	if (rc == 0 && c->options->json)
 		print_json(found);
 	else if (rc == 0)

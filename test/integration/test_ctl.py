@@ -293,6 +293,99 @@ def test_a_stale_pid_file_is_no_hindrance(s):
         assert int(f.read()) == s.pid
 
 
+def on_terminal(s, columns, *args):
+    """What redisqctl prints on a terminal of that width."""
+    import fcntl
+    import os
+    import pty
+    import struct
+    import subprocess
+    import termios
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    p = subprocess.Popen([os.path.join(s.build, "redisqctl"), "-s",
+                          "supervisor.control_socket=" + s.socket] + list(args),
+                         env=dict(s.env, NO_COLOR="1"), stdout=slave, stdin=slave, cwd=s.dir)
+    os.close(slave)
+    out = b""
+    try:
+        while part := os.read(master, 4096):
+            out += part
+    except OSError:
+        pass
+    os.close(master)
+    assert p.wait(20) == 0
+    return out.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_status_fits_the_terminal(s, columns):
+    out = on_terminal(s, columns, "status")
+    assert max(len(x) for x in out.splitlines() if not x.startswith("logs: ")) <= columns, out
+    for w in s.workers():
+        assert re.search(r"^ +%d +%d +ready " % (w["slot"], w["pid"]), out, re.M), out
+
+
+def test_sums_of_status_are_the_queue_s(s, server, journal):
+    server.add("q", *[b"x"] * 3, b"do exit=65")
+    server.wait_empty("q")
+    wait_until(lambda: re.search(r"done 3 +failed 1\b", s.ctl("status").out))
+
+
+def test_faulty_file_hinders_no_verb_about_processes(s):
+    """The supervisor judges its file: status and kill must work, reload must reach it."""
+    text = open(s.ini).read()
+    s.write_ini(text.replace("workers = 2", "workers = many"))
+    line = [i for i, x in enumerate(text.splitlines(), 1) if x == "workers = 2"][0]
+    at = "redisq.ini:%d" % line
+    done = s.ctl("-c", s.ini, "status", config=False, check=0)
+    assert "queue q" in done.out
+    assert done.err.count("\n") == 1 and at in done.err and s.socket in done.err
+    done = s.ctl("-c", s.ini, "reload", config=False)
+    assert done.returncode == 78 and at in done.err.splitlines()[-1]
+    reload = s.last_reload()
+    assert reload["ok"] is False and at in reload["error"]
+    s.ctl("-c", s.ini, "restart", "0", config=False, check=0)
+    assert s.ctl("-c", s.ini, "stats", "q", config=False).returncode == 78, "not of its Redis"
+    s.ctl("-c", s.ini, "kill", config=False, check=0)
+    assert s.wait_exit() == 0
+    done = s.ctl("-c", s.ini, "status", config=False)
+    assert done.returncode == 78 and at in done.err, "nobody there to judge"
+
+
+def test_file_that_is_not_there_means_no_other_supervisor(s):
+    for path in ("missing.ini", s.dir):
+        assert s.ctl("-c", path, "kill", config=False,
+                     env={"XDG_RUNTIME_DIR": s.run_dir}).returncode == 78
+    assert s.ctl("ping", check=0)
+
+
+@pytest.mark.parametrize("args,code,says", [
+    (("stauts",), 64, 'no verb "stauts"; did you mean status?'),
+    (("stop", "video/9"), 64, "no slot 9 of queue video"),
+    (("stop", "vidoe"), 64, "no queue vidoe; did you mean video?"),
+    (("scale", "vidoe", "3"), 64, "no queue vidoe; did you mean video?"),
+    (("scale", "3"), 64, "which queue?; say redisqctl scale QUEUE N, there are video, audio"),
+    (("restart", "0"), 64, "slot 0 of which queue?; write QUEUE/0, there are video, audio"),
+    (("describe", "vidoe/0"), 64, "no worker vidoe/0; did you mean video/0?"),
+    (("logs", "vidoe"), 1, "did you mean video?"), (("logs", "vidoe/0"), 1, "did you mean video?"),
+    (("logs", "--task", "9-9"), 1, "no line of task 9-9"),
+    (("show", "vidoe", "1-1"), 1, "no queue vidoe is configured; did you mean video?"),
+    (("pending", "vidoe"), 1, "no queue vidoe is configured; did you mean video?"),
+    (("dead", "show", "vidoe", "1-1"), 1, "no queue vidoe is configured; did you mean video?"),
+    (("dead", "list", "vidoe"), 0, "no queue vidoe is configured; did you mean video?"),
+    (("stats", "vidoe"), 0, "no queue vidoe is configured; did you mean video?"),
+    (("push", "vidoe", "x"), 0, "no queue vidoe is configured; did you mean video?"),
+    (("push", "mail", "x"), 0, "no queue mail is configured; there are video, audio")])
+def test_what_is_mistyped_is_said_kindly(sup, journal, args, code, says):
+    s = sup(queues={"video": {"handler": journal.handler()}, "audio": {"handler": journal.handler()}},
+            supervisor={"workers": 1})
+    s.wait_ready(2)
+    done = s.ctl(*args, check=code)
+    assert says in done.err and done.err.startswith("redisqctl: "), done.err
+    assert done.err.count("\n") == 1, "one line"
+
+
 def test_hundred_slow_clients_do_no_harm(s):
     import socket
     held = []
