@@ -71,13 +71,13 @@ static struct runners find_runners(const struct supervisor *sv, const struct tar
 /* "demo/0, demo/1: 3 tasks still run" */
 static void say_runners(const struct runners *r, struct buf *why)
 {
-	buf_addf(why, "%s: ", r->names.data);
+	buf_adds(why, r->names.data);
 	if (r->n_tasks == 1)
-		buf_adds(why, "1 task still runs");
+		buf_adds(why, ": 1 task still runs");
 	else if (r->n_tasks > 1)
-		buf_addf(why, "%lld tasks still run", (long long)r->n_tasks);
+		buf_addf(why, ": %lld tasks still run", (long long)r->n_tasks);
 	else
-		buf_addf(why, "the worker%s to end", r->n_slots == 1 ? "" : "s");
+		buf_adds(why, " to end");
 }
 
 static enum waiter_answer are_stopped(const struct supervisor *sv, const struct wish *w,
@@ -145,7 +145,7 @@ static void look_ready(struct fleet *f, struct slot *s, void *arg)
 	if (r->n_missing++ == 0) {
 		r->failed = add_obstacle(f, s, r->why);
 		if (!r->failed)
-			buf_addf(r->why, "%s/%u: not ready yet", f->queue, s->index);
+			buf_addf(r->why, "%s/%u to become ready", f->queue, s->index);
 		return;
 	}
 	struct buf obstacle = BUF_INIT;
@@ -230,7 +230,8 @@ static void say_roll(const struct supervisor *sv, const struct fleet *f, struct 
 			buf_addf(why, "%s/%u: %d old worker%s still run%s tasks", f->queue,
 				 s->index, n, n == 1 ? "" : "s", n == 1 ? "s" : "");
 		else
-			buf_addf(why, "%s/%u: the new worker is not ready yet", f->queue, s->index);
+			buf_addf(why, "the new worker of %s/%u to become ready", f->queue,
+				 s->index);
 		return;
 	}
 }
@@ -257,7 +258,7 @@ static enum waiter_answer is_reloaded(const struct supervisor *sv, const struct 
 			say_roll(sv, f, why);
 	}
 	if (why->len == 0)
-		buf_adds(why, "new queues: their workers are not ready yet");
+		buf_adds(why, "the workers of new queues to become ready");
 	return WAITER_NOT_YET;
 }
 
