@@ -118,6 +118,15 @@ static struct section *find_queue(const struct conf *c, const char *name)
 	return NULL;
 }
 
+/* One that is known to be there. */
+static struct section *need_queue(const struct conf *c, const char *name)
+{
+	struct section *s = name ? find_queue(c, name) : NULL;
+
+	INVARIANT(s != NULL);
+	return s;
+}
+
 const struct conf_queue *conf_queue(const struct conf *c, const char *name)
 {
 	struct section *s = find_queue(c, name);
@@ -294,7 +303,7 @@ static bool apply_all(struct conf *c, const char *queue, const struct conf_row *
 	bool used;
 
 	if (row->section == CONF_QUEUE && queue)
-		return apply(find_queue(c, queue), row, field, origin, where);
+		return apply(need_queue(c, queue), row, field, origin, where);
 	used = apply(plain_section(c, row->section), row, field, origin, where);
 	if (row->section == CONF_QUEUE)
 		for (size_t i = 0; i < c->n_queues; i++)
@@ -463,12 +472,13 @@ void conf_edit_origin(struct conf *c, enum conf_section s, const char *queue, co
 {
 	struct section *in = section_of(c, s, queue);
 
+	INVARIANT(in != NULL);
 	set_meta(&in->meta[conf_row(s, key) - conf_rows], origin, where);
 }
 
 void conf_set_queue_where(struct conf *c, const char *queue, const char *where)
 {
-	struct section *in = find_queue(c, queue);
+	struct section *in = need_queue(c, queue);
 
 	free(in->where);
 	in->where = xstrdup(where);
@@ -476,7 +486,7 @@ void conf_set_queue_where(struct conf *c, const char *queue, const char *where)
 
 const char *conf_queue_where(const struct conf *c, const char *queue)
 {
-	return find_queue(c, queue)->where;
+	return need_queue(c, queue)->where;
 }
 
 static const void *diff_side(const struct conf *c, enum conf_section s, const char *queue)
