@@ -54,6 +54,17 @@ def test_it_beats_redis_url(private):
     assert "10.255.255.1" not in s.request("config")["result"]["snapshot"]
 
 
+def test_the_file_s_password_is_for_another_server(fake):  # noqa: F811
+    s = fake(redis={"username": "me", "password_file": "/nowhere/at/all"}, args=["-e"], start=False,
+             env={"REDISQ_REDIS_PASSWORD": "secret"})
+    s.start()
+    s.wait_ready()
+    snapshot = s.request("config")["result"]["snapshot"]
+    assert "secret" not in snapshot and "nowhere" not in snapshot and "= me" not in snapshot
+    assert s.request("reload", wait=True)["ok"]
+    assert s.stop() == 0
+
+
 def test_data_survive_a_stop_and_a_kill(private):
     s = private()
     client(s).xadd("demo", {"payload": "one"})
