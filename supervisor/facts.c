@@ -245,7 +245,7 @@ static enum waiter_answer is_reloaded(const struct supervisor *sv, const struct 
 		buf_adds(why, "the supervisor is draining");
 		return WAITER_FAILED;
 	}
-	if (!sv->reloading && sv->last_reload.ok)
+	if (!sv->reloading && sv->last_reload.rolled)
 		return WAITER_DONE;
 	if (!sv->reloading) {
 		buf_adds(why, sv->last_reload.error);

@@ -14,7 +14,7 @@ struct slot;
 extern const struct fact fact_stopped;   /* the target has no process any more */
 extern const struct fact fact_started;   /* the target's wanted slots are ready */
 extern const struct fact fact_scaled;    /* ... and the surplus ones are gone */
-extern const struct fact fact_reloaded;  /* no reload is going on, and the last one succeeded */
+extern const struct fact fact_reloaded;  /* no reload is going on, and the last one went through */
 extern const struct fact fact_restarted; /* the target is rolled, and ready */
 extern const struct fact fact_ended;     /* the supervisor has nothing left to do */
 

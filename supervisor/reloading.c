@@ -15,6 +15,7 @@ static void set_result(struct supervisor *sv, const char *error)
 
 	l->known = true;
 	l->ok = error == NULL;
+	l->rolled = l->ok;
 	free(l->error);
 	l->error = error ? xstrdup(error) : NULL;
 	if (error)
@@ -213,6 +214,7 @@ void supervisor_reload_step(struct supervisor *sv)
 {
 	struct buf errors = BUF_INIT;
 	struct list *it;
+	bool rolled;
 
 	if (!sv->reloading)
 		return;
@@ -232,6 +234,7 @@ void supervisor_reload_step(struct supervisor *sv)
 		free(why);
 	}
 	sv->reloading = false;
+	rolled = errors.len == 0;
 	if (sv->refused_reload) {
 		struct buf whole = BUF_INIT;
 
@@ -244,6 +247,7 @@ void supervisor_reload_step(struct supervisor *sv)
 		errors = whole;
 	}
 	set_result(sv, errors.len ? errors.data : NULL);
+	sv->last_reload.rolled = rolled;
 out:
 	buf_release(&errors);
 }

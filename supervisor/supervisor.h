@@ -23,6 +23,7 @@ enum supervisor_mode { MODE_STARTING, MODE_RUNNING, MODE_DRAINING, MODE_STOPPING
 struct last_reload {
 	bool known;
 	bool ok;
+	bool rolled; /* it went through, whatever became of one that was asked for meanwhile */
 	char *error; /* owned, NULL when ok */
 };
 

@@ -232,6 +232,20 @@ static void do_stop(struct supervisor *sv, struct request *r)
 	answer(sv, r, &t, &fact_stopped);
 }
 
+/* A slot that was scaled away and still finishes tasks. True: answered already. */
+static bool is_surplus(struct supervisor *sv, struct request *r, struct target *t)
+{
+	const struct fleet *f = t->slot >= 0 ? supervisor_fleet(sv, t->queue) : NULL;
+
+	if (!f || (unsigned)t->slot < fleet_wanted(f))
+		return false;
+	control_fail(r->call, EXIT_USAGE,
+		     "%s/%d was scaled away and finishes its tasks; say redisqctl scale %s %d",
+		     f->queue, t->slot, f->queue, t->slot + 1);
+	target_release(t);
+	return true;
+}
+
 static void start_slot(struct fleet *f ATTR_UNUSED, struct slot *s, void *arg ATTR_UNUSED)
 {
 	slot_unpark(s);
@@ -245,7 +259,7 @@ static void do_start(struct supervisor *sv, struct request *r)
 		control_fail(r->call, 1, "the supervisor is draining; start it again afterwards");
 		return;
 	}
-	if (!find_target(sv, r, &t))
+	if (!find_target(sv, r, &t) || is_surplus(sv, r, &t))
 		return;
 	target_each_slot(sv, &t, start_slot, NULL);
 	answer(sv, r, &t, &fact_started);
@@ -267,7 +281,7 @@ static void do_restart(struct supervisor *sv, struct request *r)
 		control_fail(r->call, 1, "the supervisor is draining; start it again afterwards");
 		return;
 	}
-	if (!find_target(sv, r, &t))
+	if (!find_target(sv, r, &t) || is_surplus(sv, r, &t))
 		return;
 	target_each_slot(sv, &t, restart_slot, NULL);
 	answer(sv, r, &t, &fact_restarted);

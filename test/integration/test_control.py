@@ -185,6 +185,34 @@ def test_stop_and_scale_say_what_they_wait_for(fake):
     assert s.stop() == 0
 
 
+def test_reload_that_went_through_is_not_failed_by_a_refused_one(fake):
+    """The one that waits is told of its own, not of what somebody broke meanwhile."""
+    s = fake(knobs={"tasks": 1}, supervisor={"workers": 1, "max_old_generations": 1})
+    s.wait_ready()
+    wait_until(lambda: [w for w in s.ready() if w["running"] == 1])
+    assert s.request("reload", wait=True)["ok"]
+    first = Asked(s, "reload", wait=True)
+    assert "1 old worker still runs tasks" in first.said()
+    with open(s.ini) as f:
+        text = f.read()
+    s.write_ini(text + "\n[nonsense]\n")
+    assert s.request("reload", wait=True)["exit"] == 78
+    os.kill([w["pid"] for w in s.workers() if w["state"] == "draining"][0], signal.SIGKILL)
+    assert first.answer()["ok"]
+    assert s.last_reload()["ok"] is False and "refused" in s.last_reload()["error"]
+    assert s.request("kill", fast=True)["ok"]
+
+
+@pytest.mark.parametrize("verb", ["start", "restart"])
+def test_start_of_a_slot_that_was_scaled_away_is_refused(fake, verb):
+    s = fake(knobs={"tasks": 1}, supervisor={"workers": 2, "drain_timeout": "10m"})
+    wait_until(lambda: len([w for w in s.ready() if w["running"]]) == 2)
+    assert s.request("scale", workers="1", wait=False)["ok"]
+    answer = s.request(verb, target="1", wait=True)
+    assert answer["exit"] == 64 and "redisqctl scale demo 2" in answer["error"]
+    assert s.request("kill", fast=True)["ok"]
+
+
 def test_redisqctl_shows_progress_on_stderr(fake):
     s = fake(knobs={"tasks": 1, "task_ms": 5000}, supervisor={"workers": 1})
     wait_until(lambda: [w for w in s.ready() if w["running"]])

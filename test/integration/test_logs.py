@@ -165,6 +165,35 @@ def test_a_full_disk_blocks_no_task_and_is_said(sup, server, journal, tmp_path):
         subprocess.run(["umount", "-l", log_dir])
 
 
+def test_a_stdout_on_a_full_disk_goes_on_when_there_is_room(sup, server, journal, tmp_path):
+    """Also the supervisor's own log, on stderr: 2>&1 into the same file."""
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small],
+                      capture_output=True).returncode:
+        pytest.skip("mounting a small tmpfs needs root")
+    try:
+        s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 4}}, start=False,
+                supervisor={"workers": 1, "log_to": "stdout"})
+        s.out_path = str(small / "out")
+        with open(s.out_path, "ab") as out:
+            s.proc = subprocess.Popen(s.command(), env=s.env, stdin=subprocess.DEVNULL, stdout=out,
+                                      stderr=out, cwd=s.dir, start_new_session=True)
+        s.wait_ready(1)
+        server.add("q", *[b"do out=50000"] * 20)
+        server.wait_empty("q")
+        os.truncate(s.out_path, 0)
+        wait_until(lambda: re.search(r"\d+ lines? dropped", s.out()))
+        server.add("q", b"do say=heard")
+        wait_until(lambda: "] heard\n" in s.out())
+        s.ctl("reopen-logs", check=0)
+        wait_until(lambda: "logs reopened" in s.out())
+        s.close()
+    finally:
+        subprocess.run(["umount", "-l", small])
+        (small / "out").touch()                  # where its last words are looked for
+
+
 def test_a_removed_log_directory_blocks_no_task(sup, server, journal):
     import shutil
     s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1})
