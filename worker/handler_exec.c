@@ -23,6 +23,7 @@
 #include "line.h"
 #include "log.h"
 #include "spawn.h"
+#include "strays.h"
 #include "worker.h"
 
 extern char **environ;
@@ -30,7 +31,6 @@ extern char **environ;
 #define PIPE_FITS 65536        /* what a new pipe holds without a reader */
 #define READ_CHUNK 65536       /* per turn and pipe: one chatty task must not starve the others */
 #define ANSWER_LINE_MAX 131072 /* checkpoint values are up to 64 KiB, before escapes */
-#define SWEEP_AGAIN_S 0.05
 
 enum { OUT, ERR, ANSWER, N_PIPES };
 
@@ -65,67 +65,8 @@ struct handler {
 	struct strv env;  /* owned: the base of every run's */
 	char *env_error;  /* owned: why there is none */
 	struct list runs;
-	ev_timer sweep;
+	struct strays strays;
 };
-
-/* ------------------------------------------------------------------ what is left behind */
-
-static bool is_known(void *arg, pid_t pid)
-{
-	struct handler *h = arg;
-	struct list *it;
-
-	list_each (it, &h->runs) {
-		if (list_entry(it, struct run, link)->child.pid == pid)
-			return true;
-	}
-	return false;
-}
-
-/* True when the environment of `pid` says that it belongs to a task that still runs. */
-static bool belongs_to_a_run(void *arg, pid_t pid)
-{
-	struct handler *h = arg;
-	char path[32];
-	char *env = xcalloc(1, 131072);
-	bool found = false;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? 0 : read(fd, env, 131071);
-	if (fd >= 0)
-		close(fd);
-	for (ssize_t at = 0; n > 0 && at < n; at += (ssize_t)strlen(env + at) + 1) {
-		struct list *it;
-
-		if (strncmp(env + at, "REDISQ_ID=", 10) != 0)
-			continue;
-		list_each (it, &h->runs) {
-			if (strcmp(list_entry(it, struct run, link)->task->label, env + at + 10) ==
-			    0)
-				found = true;
-		}
-	}
-	free(env);
-	return found;
-}
-
-static void sweep(struct handler *h)
-{
-	/* The killed are re-parented and die in their own time: look again until none is left. */
-	if (child_sweep_strays(is_known, belongs_to_a_run, h) > 0) {
-		ev_timer_stop(h->w->loop, &h->sweep);
-		ev_timer_set(&h->sweep, SWEEP_AGAIN_S, 0.0);
-		ev_timer_start(h->w->loop, &h->sweep);
-	}
-}
-
-static void on_sweep(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
-{
-	sweep(t->data);
-}
 
 /* ------------------------------------------------------------------ output */
 
@@ -271,9 +212,9 @@ static void finish(struct run *run)
 		how = (struct child_exit){.signaled = true, .code = SIGKILL};
 	}
 	exec_outcome(&t->outcome, &how, &run->answer, run->stop, h->w->qc->timeout);
+	strays_remove(&h->strays, run->child.pid);
 	t->run = NULL;
 	free_run(run);
-	sweep(h);
 	worker_finished(h->w, t);
 }
 
@@ -536,6 +477,7 @@ static void exec_start(struct handler *h, struct task *t)
 		return;
 	}
 	list_append(&h->runs, &run->link);
+	strays_add(&h->strays, run->child.pid, t->label);
 	worker_set_pgid(h->w, t, run->child.pid);
 	watch(run);
 }
@@ -549,8 +491,7 @@ static struct handler *exec_open(struct worker *w)
 
 	h->w = w;
 	list_init(&h->runs);
-	ev_init(&h->sweep, on_sweep);
-	h->sweep.data = h;
+	strays_init(&h->strays, w->loop);
 	frames_on_room(w->frames, on_room, h);
 	if (conf_handler_env(w->qc, environ, &h->env, &e) < 0)
 		h->env_error = xstrdup(e.text);
@@ -605,7 +546,7 @@ static void exec_free(struct handler *h)
 		run->task->run = NULL;
 		free_run(run);
 	}
-	ev_timer_stop(h->w->loop, &h->sweep);
+	strays_release(&h->strays);
 	frames_on_room(h->w->frames, NULL, NULL);
 	strv_release(&h->env);
 	free(h->env_error);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -125,6 +126,8 @@ int main(int argc, char **argv)
 		return fail("redisq-worker: /dev/null cannot be opened\n", EXIT_CONFIG);
 	fds_raise_limit();
 	orders_block_signals();
+	/* Large payloads go back to the system when they are done with. */
+	mallopt(M_MMAP_THRESHOLD, 128 * 1024);
 	while ((opt = getopt_long(argc, argv, "c:q:s:h", longs, NULL)) != -1) {
 		switch (opt) {
 		case 'c':

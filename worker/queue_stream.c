@@ -2,17 +2,13 @@
  * queue_stream.c - the Redis Streams back end: its links, its turn and its alarm. See stream.h.
  *
  * Invariants: nothing is sent before both links stand and the name is proved (stream_can_send);
- * every error goes through stream_trouble(), which is the only place that waits, drops or refuses;
+ * every error goes through stream_trouble();
  * the queue never leaves its loop for an error.
  */
 #include <inttypes.h>
 
 #include "clock.h"
 #include "stream.h"
-
-#define TROUBLE_BASE_MS 200
-#define TROUBLE_CAP_MS 5000
-#define TROUBLE_DENIED_CAP_MS 30000
 
 static const char *phase_word(enum stream_phase p)
 {
@@ -70,74 +66,6 @@ int stream_script(struct rconn *c, enum script_id id, int n_keys, struct args *a
 
 	args_release(a);
 	return r;
-}
-
-void stream_fine(struct queue *q)
-{
-	if (!q->n_trouble)
-		return;
-	q->n_trouble = 0;
-	q->events->on_wait(q->w, q, NULL);
-}
-
-void stream_pause(struct queue *q, int64_t cap_ms)
-{
-	q->n_trouble++;
-	q->pause_until_ms =
-		clock_boot_ms() + 1 +
-		backoff_add_jitter_ms(&q->w->rng, TROUBLE_BASE_MS, cap_ms, q->n_trouble, 25);
-}
-
-void stream_trouble(struct queue *q, const struct redisReply *r, const char *doing)
-{
-	enum reply_kind kind = reply_kind(r);
-	const char *text = reply_error_text(r);
-
-	switch (kind) {
-	case REPLY_OK:
-	case REPLY_LOST:
-		return;
-	case REPLY_NOGROUP:
-		log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING,
-			    "%s: %s; creating the group again", doing, text);
-		stream_recreate_group(q);
-		return;
-	case REPLY_REDIRECT:
-		log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING,
-			    "%s: %s; connecting again", doing, text);
-		/* The new link may well end at the same server: not more often than this. */
-		stream_pause(q, TROUBLE_CAP_MS);
-		rconn_drop(q->fetch, text);
-		rconn_drop(q->cmd, text);
-		return;
-	case REPLY_WRONGTYPE:
-		if (q->phase != STREAM_OPEN) {
-			stream_refuse(q, text);
-			return;
-		}
-		break;
-	case REPLY_DENIED:
-		stream_pause(q, TROUBLE_DENIED_CAP_MS);
-		break;
-	case REPLY_WAIT:
-	case REPLY_OOM:
-	case REPLY_BUSYGROUP:
-	case REPLY_UNKNOWN:
-	case REPLY_BAD:
-		break;
-	}
-	if (kind != REPLY_DENIED)
-		stream_pause(q, TROUBLE_CAP_MS);
-	log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING, "%s: %s; trying again", doing,
-		    text);
-	q->events->on_wait(q->w, q, text);
-}
-
-void stream_odd(struct queue *q, const char *doing)
-{
-	stream_pause(q, TROUBLE_CAP_MS);
-	log_limited(&q->trouble_log, clock_mono_ms(), LOG_ERROR,
-		    "%s: Redis answered in a shape that is not understood; trying again", doing);
 }
 
 /* ------------------------------------------------------------------ the links */

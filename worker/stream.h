@@ -8,6 +8,7 @@
  *   stream_care.c    renew, promote
  *   stream_take.c    scan, take, and the names of the dead
  *   stream_handover.c  what a dead worker had pending
+ *   stream_trouble.c   what is done about errors
  *
  * Two links. `fetch` carries the reads, and in front of them whatever is due, in one write; while
  * it is blocked in a read, everything else goes over `cmd`. worker/protocol.txt is the contract.
@@ -51,6 +52,25 @@ enum stream_phase {
 #define X(name, word) STREAM_##name,
 	STREAM_PHASES(X)
 #undef X
+};
+
+/* What is asked of Redis, in the words of the log. */
+#define STREAM_OPS(X) \
+	X(OPEN, "opening the queue") \
+	X(GROUP, "creating the consumer group") \
+	X(NAME, "taking a consumer name") \
+	X(READ, "reading") \
+	X(SETTLE, "settling") \
+	X(RENEW, "renewing leases") \
+	X(SCAN, "looking for stale entries") \
+	X(TAKE, "taking over entries") \
+	X(HANDOVER, "handing over a dead worker's tasks")
+
+enum stream_op {
+#define X(name, word) STREAM_OP_##name,
+	STREAM_OPS(X)
+#undef X
+		STREAM_N_OPS
 };
 
 enum read_state {
@@ -114,7 +134,8 @@ struct queue {
 
 	/* Trouble: nothing is sent before this. */
 	int64_t pause_until_ms;
-	unsigned n_trouble;
+	enum stream_op pause_op;
+	unsigned n_trouble[STREAM_N_OPS]; /* in a row */
 	struct log_limit trouble_log;
 	ev_timer alarm;
 };
@@ -133,18 +154,18 @@ int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_f
 		void *arg) ATTR_MUST_CHECK;
 int stream_script(struct rconn *c, enum script_id id, int n_keys, struct args *a,
 		  rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
+/* stream_trouble.c */
 /*
  * The one reaction to errors: logs at most 1 line a second, pauses with back-off or drops the
- * links, re-creates the group, refuses the queue. `doing` is for people. REPLY_LOST is nothing: the
- * link says it itself.
+ * links, re-creates the group, refuses the queue. REPLY_LOST is nothing: the link says it itself.
  */
-void stream_trouble(struct queue *q, const struct redisReply *r, const char *doing);
+void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op op);
 /* Waits with back-off before anything new is sent. */
-void stream_pause(struct queue *q, int64_t cap_ms);
+void stream_pause(struct queue *q, enum stream_op op);
 /* An answer that is no error and makes no sense: nothing is concluded from it. */
-void stream_odd(struct queue *q, const char *doing);
-/* Something worked: trouble is forgotten. */
-void stream_fine(struct queue *q);
+void stream_odd(struct queue *q, enum stream_op op);
+/* That went well: its trouble is forgotten. */
+void stream_fine(struct queue *q, enum stream_op op);
 
 /* stream_open.c */
 void stream_open_step(struct queue *q);

@@ -138,16 +138,16 @@ static void on_renewed(void *arg, const struct redisReply *r)
 	if (q->phase != STREAM_OPEN) {
 		/* left or fenced meanwhile */
 	} else if (reply_kind(r) != REPLY_OK) {
-		stream_trouble(q, r, "renewing leases");
+		stream_trouble(q, r, STREAM_OP_RENEW);
 		again_soon(q);
 	} else if (!is_renewal(rn, r)) {
-		stream_odd(q, "renewing leases");
+		stream_odd(q, STREAM_OP_RENEW);
 		again_soon(q);
 	} else if (reply_int(reply_at(r, 0), 1) == 0) {
 		stream_fence(q);
 	} else {
 		apply(rn, r);
-		stream_fine(q);
+		stream_fine(q, STREAM_OP_RENEW);
 	}
 	free(rn);
 }

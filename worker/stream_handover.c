@@ -46,12 +46,14 @@ static void free_handover(struct handover *h)
 }
 
 /* An answer that is none: the same step again, later. */
-static bool failed(struct handover *h, const struct redisReply *r, const char *doing)
+static bool failed(struct handover *h, const struct redisReply *r)
 {
 	h->asking = false;
-	if (reply_kind(r) == REPLY_OK)
+	if (reply_kind(r) == REPLY_OK) {
+		stream_fine(h->q, STREAM_OP_HANDOVER);
 		return false;
-	stream_trouble(h->q, r, doing);
+	}
+	stream_trouble(h->q, r, STREAM_OP_HANDOVER);
 	return true;
 }
 
@@ -62,7 +64,7 @@ static void on_removed(void *arg, const struct redisReply *r)
 	struct handover *h = arg;
 	struct queue *q = h->q;
 
-	if (failed(h, r, "removing a dead consumer"))
+	if (failed(h, r))
 		return;
 	q->events->on_swept(q->w, q, &h->who);
 	free_handover(h);
@@ -113,10 +115,10 @@ static void on_page(void *arg, const struct redisReply *r)
 	int64_t moved = reply_int(reply_at(r, 0), 0);
 	struct slice last = reply_slice(reply_at(r, 2));
 
-	if (failed(h, r, "handing over a dead worker's tasks"))
+	if (failed(h, r))
 		return;
 	if (reply_at(r, 0) == NULL || (moved >= 0 && reply_len(r) != 3)) {
-		stream_odd(q, "handing over a dead worker's tasks");
+		stream_odd(q, STREAM_OP_HANDOVER);
 		return;
 	}
 	if (moved < 0) {

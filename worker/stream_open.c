@@ -110,7 +110,8 @@ static void opened(struct queue *q)
 	q->scan_now = q->take_first = true;
 	q->announced = false;
 	q->promote_at_ms = 0;
-	stream_fine(q);
+	for (int op = STREAM_OP_OPEN; op <= STREAM_OP_NAME; op++)
+		stream_fine(q, (enum stream_op)op);
 	queue_stream_ops.turn(q);
 }
 
@@ -142,13 +143,13 @@ static void on_claim(void *arg, const struct redisReply *r)
 		return;
 	if (reply_kind(r) != REPLY_OK) {
 		q->asking_open = false;
-		stream_trouble(q, r, "taking a consumer name");
+		stream_trouble(q, r, STREAM_OP_NAME);
 		return;
 	}
 	answer = reply_int(reply_at(r, 0), 2);
 	if (answer < -1 || answer > 1) {
 		q->asking_open = false;
-		stream_odd(q, "taking a consumer name");
+		stream_odd(q, STREAM_OP_NAME);
 		return;
 	}
 	if (answer != 1) {
@@ -160,7 +161,7 @@ static void on_claim(void *arg, const struct redisReply *r)
 		} else {
 			/* One chance in 2^32, or a Redis that is not what it says: no hurry. */
 			stream_new_nonce(q);
-			stream_pause(q, 5000);
+			stream_pause(q, STREAM_OP_NAME);
 			return;
 		}
 		stream_open_step(q);
@@ -216,7 +217,7 @@ static void on_group_created(void *arg, const struct redisReply *r)
 		return;
 	}
 	q->asking_open = false;
-	stream_trouble(q, r, "creating the consumer group");
+	stream_trouble(q, r, STREAM_OP_GROUP);
 }
 
 static int send_group_create(struct queue *q, const char *at, rconn_reply_fn *fn)
@@ -246,7 +247,7 @@ static void on_groups(void *arg, const struct redisReply *r)
 	case REPLY_WAIT:
 	case REPLY_REDIRECT:
 		q->asking_open = false;
-		stream_trouble(q, r, "looking at the stream");
+		stream_trouble(q, r, STREAM_OP_OPEN);
 		return;
 	case REPLY_WRONGTYPE:
 		buf_addf(&why, "\"%s\" is not a stream: %s; choose another queue name", q->c->name,
@@ -320,9 +321,10 @@ static void on_recreated(void *arg, const struct redisReply *r)
 	if (kind == REPLY_LOST)
 		return;
 	if (kind != REPLY_OK && kind != REPLY_BUSYGROUP) {
-		stream_trouble(q, r, "creating the consumer group again");
+		stream_trouble(q, r, STREAM_OP_GROUP);
 		return;
 	}
+	stream_fine(q, STREAM_OP_GROUP);
 	/* What we held may be gone with the old group: the renewal finds out, before any read. */
 	q->name_until_ms = 0;
 }

@@ -46,19 +46,31 @@ bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct
 	return true;
 }
 
+/* A start waits for the child's exec: so many at most before the loop looks at anything else. */
+#define STARTS_PER_TURN 16
+#define STARTS_PER_TURN_MS 10
+
 bool stream_start_fetched(struct queue *q, int64_t now)
 {
+	int64_t until = clock_mono_ms() + STARTS_PER_TURN_MS;
 	bool stale = false;
+	int n = 0;
 
 	for (int i = 0; i < q->w->n_tasks; i++) {
 		struct task *t = &q->w->tasks[i];
 
 		if (t->state != TASK_FETCHED || t->queue != q)
 			continue;
-		if (now >= t->evidence_ms)
+		if (now >= t->evidence_ms) {
 			stale = true;
-		else
-			q->events->on_task(q->w, q, t);
+			continue;
+		}
+		if (n == STARTS_PER_TURN || (n > 0 && clock_mono_ms() >= until)) {
+			worker_turn_again(q->w);
+			break;
+		}
+		q->events->on_task(q->w, q, t);
+		n++;
 	}
 	return stale;
 }
@@ -100,10 +112,10 @@ static void on_read(void *arg, const struct redisReply *r)
 	if (reply_kind(r) != REPLY_OK || q->phase != STREAM_OPEN) {
 		/* Fenced meanwhile: what it brought is pending under a name that is not ours. */
 		read_over(q, 0);
-		stream_trouble(q, r, "reading");
+		stream_trouble(q, r, STREAM_OP_READ);
 		return;
 	}
-	stream_fine(q);
+	stream_fine(q, STREAM_OP_READ);
 	in.evidence_ms = lease_evidence(q->read_sent_ms, q->c->lease);
 	n = reply_entries(r, on_entry, &in);
 	if (n == 0 && q->w->breaker.state == BREAKER_HALF_OPEN)

@@ -183,9 +183,9 @@ static void on_settled(void *arg, const struct redisReply *r)
 			answered(q, t, reply_int(reply_at(r, (size_t)i), -1));
 	}
 	if (ok)
-		stream_fine(q);
+		stream_fine(q, STREAM_OP_SETTLE);
 	else
-		stream_trouble(q, r, "settling");
+		stream_trouble(q, r, STREAM_OP_SETTLE);
 	/* One task's bad body must not hold up its neighbours for ever. */
 	q->split = !ok && reply_kind(r) == REPLY_BAD && n > 1;
 	free(batch);

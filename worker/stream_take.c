@@ -29,9 +29,10 @@ static void on_taken(void *arg, const struct redisReply *r)
 	q->take_asked = 0;
 	q->take_first = q->w->quarantine;
 	if (!fine) {
-		stream_trouble(q, r, "taking over entries");
+		stream_trouble(q, r, STREAM_OP_TAKE);
 		return;
 	}
+	stream_fine(q, STREAM_OP_TAKE);
 	if (reply_int(reply_at(r, 0), 1) == 0) {
 		if (q->phase == STREAM_OPEN)
 			q->name_until_ms = 0; /* no claim in Redis: the renewal finds out why */
@@ -208,9 +209,10 @@ static void on_scanned(void *arg, const struct redisReply *r)
 	q->scanning = false;
 	if (reply_kind(r) != REPLY_OK) {
 		pass_over(q, now);
-		stream_trouble(q, r, "looking for stale entries");
+		stream_trouble(q, r, STREAM_OP_SCAN);
 		return;
 	}
+	stream_fine(q, STREAM_OP_SCAN);
 	stale_redis_time(&q->stale, reply_int(reply_at(r, 0), 0), now, q->c->lease);
 	max = (int)min_i64(min_i64(q->c->read_count, STREAM_SCAN_PAGE), worker_may_ask(q->w));
 	if (q->take_asked || !stream_can_send(q, now))
@@ -228,6 +230,9 @@ static void on_scanned(void *arg, const struct redisReply *r)
 		pass_over(q, now);
 		q->take_first = true;
 		stream_unblock(q);
+	} else if (q->scan_now) {
+		/* Asked for while this look was under way: what it has not seen says nothing. */
+		pass_over(q, now);
 	} else if (last.len == 0) {
 		q->take_first = false;
 		pass_over(q, now);

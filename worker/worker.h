@@ -60,6 +60,7 @@ struct worker {
 	struct sig_watch sig;
 
 	ev_prepare turn;
+	ev_idle again; /* active while a turn left work for the next */
 	ev_timer heartbeat;
 	int64_t beat_put_off_ms; /* when a turn next pushes it back */
 	ev_timer limit;          /* drain: stop what still runs */
@@ -98,6 +99,8 @@ void orders_close(struct worker *w);
 int worker_may_ask(const struct worker *w);
 /* The breaker is trying the handler, and not with this task. */
 bool worker_avoids(const struct worker *w, const char *id);
+/* There is more to do: another turn without waiting for an event. */
+void worker_turn_again(struct worker *w);
 /* A free row of the table; never NULL while the ledger holds. */
 struct task *worker_free_task(struct worker *w);
 /* The task with this entry id that is not gone, or NULL. */

@@ -1,0 +1,114 @@
+/*
+ * stream_trouble.c - what is done about errors: the only place that waits, drops a link, makes the
+ * group anew or refuses the queue.
+ *
+ * Each kind of request has a back-off of its own, so that one that goes well does not hide one that
+ * never does; while any of them waits nothing new is sent, except what keeps our leases alive.
+ */
+#include "clock.h"
+#include "stream.h"
+
+#define BASE_MS 200
+#define CAP_MS 5000
+/* A permission comes back when somebody has mended it: consuming again within 10 s of that. */
+#define DENIED_CAP_MS 8000
+
+static const char *op_word(enum stream_op op)
+{
+	static const char *const words[] = {
+#define X(name, word) word,
+		STREAM_OPS(X)
+#undef X
+	};
+
+	return words[op];
+}
+
+void stream_fine(struct queue *q, enum stream_op op)
+{
+	bool any = false;
+
+	if (!q->n_trouble[op])
+		return;
+	q->n_trouble[op] = 0;
+	if (q->pause_op == op)
+		q->pause_until_ms = 0;
+	for (int i = 0; i < STREAM_N_OPS; i++)
+		any |= q->n_trouble[i] > 0;
+	if (!any)
+		q->events->on_wait(q->w, q, NULL);
+}
+
+static void pause_for(struct queue *q, enum stream_op op, int64_t cap_ms)
+{
+	int64_t now = clock_boot_ms();
+	int64_t until;
+
+	/* Several that fail during one wait are one failure. */
+	if (q->n_trouble[op] && q->pause_op == op && now < q->pause_until_ms)
+		return;
+	q->n_trouble[op]++;
+	until = now + 1 + backoff_add_jitter_ms(&q->w->rng, BASE_MS, cap_ms, q->n_trouble[op], 25);
+	if (until > q->pause_until_ms) {
+		q->pause_until_ms = until;
+		q->pause_op = op;
+	}
+}
+
+void stream_pause(struct queue *q, enum stream_op op)
+{
+	pause_for(q, op, CAP_MS);
+}
+
+void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op op)
+{
+	enum reply_kind kind = reply_kind(r);
+	const char *text = reply_error_text(r);
+	const char *then = "trying again";
+
+	switch (kind) {
+	case REPLY_OK:
+	case REPLY_LOST:
+		return;
+	case REPLY_NOGROUP:
+		log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING,
+			    "%s: %s; creating the group again", op_word(op), text);
+		stream_recreate_group(q);
+		return;
+	case REPLY_REDIRECT:
+		/* The new link may well end at the same server: not more often than this. */
+		pause_for(q, op, CAP_MS);
+		rconn_drop(q->fetch, text);
+		rconn_drop(q->cmd, text);
+		then = "connecting again";
+		break;
+	case REPLY_WRONGTYPE:
+		if (q->phase != STREAM_OPEN) {
+			stream_refuse(q, text);
+			return;
+		}
+		pause_for(q, op, CAP_MS);
+		break;
+	case REPLY_DENIED:
+		pause_for(q, op, DENIED_CAP_MS);
+		break;
+	case REPLY_WAIT:
+	case REPLY_OOM:
+	case REPLY_BUSYGROUP:
+	case REPLY_UNKNOWN:
+	case REPLY_BAD:
+		pause_for(q, op, CAP_MS);
+		break;
+	}
+	log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING, "%s: %s; %s", op_word(op), text,
+		    then);
+	q->events->on_wait(q->w, q, text);
+}
+
+void stream_odd(struct queue *q, enum stream_op op)
+{
+	pause_for(q, op, CAP_MS);
+	log_limited(&q->trouble_log, clock_mono_ms(), LOG_ERROR,
+		    "%s: Redis answered in a shape that is not understood; trying again",
+		    op_word(op));
+}

@@ -1,0 +1,183 @@
+/*
+ * worker_drain.c - the phases of a worker: nothing new, then the end of what runs, then away. And
+ * the orders that bound what it takes: credit, quiet, quarantine.
+ *
+ * The limit of a drain stops what still runs; the give-up timer behind it leaves whatever the
+ * state: nothing that Redis or a handler does can keep a worker from leaving.
+ */
+#include <inttypes.h>
+
+#include "log.h"
+#include "worker_parts.h"
+
+/* From the end of the limit and the grace to leaving whatever the state. */
+#define GIVE_UP_MS 700
+
+/* ------------------------------------------------------------------ words to the supervisor */
+
+static void say_freed(struct worker *w)
+{
+	int n = ledger_shrink(&w->ledger);
+
+	if (n > 0 && w->chan)
+		chan_say(w->chan, "freed %d", n);
+}
+
+void worker_say_released(struct worker *w)
+{
+	if (w->n_released > 0 && w->chan)
+		chan_say(w->chan, "released %d", w->n_released);
+	w->n_released = 0;
+}
+
+/* ------------------------------------------------------------------ leaving */
+
+void worker_over(struct worker *w)
+{
+	w->phase = WORKER_OVER;
+	ev_break(w->loop, EVBREAK_ALL);
+}
+
+/* The next step of a drain, as soon as it can be made. */
+void worker_drain_on(struct worker *w)
+{
+	if (w->phase != WORKER_DRAINING)
+		return;
+	say_freed(w);
+	if (!ledger_is_idle(&w->ledger))
+		return;
+	worker_say_released(w);
+	w->phase = WORKER_LEAVING;
+	w->qops->leave(w->queue);
+}
+
+static void cancel_all(struct worker *w, int64_t grace_ms)
+{
+	int n = 0;
+
+	w->stopping = true; /* what a reply still brings is given back unstarted */
+	for (int i = 0; i < w->n_tasks; i++) {
+		struct task *t = &w->tasks[i];
+
+		if (t->state == TASK_FETCHED) {
+			outcome_init(&t->outcome);
+			worker_finished(w, t);
+		} else if (t->state == TASK_RUNNING) {
+			n++;
+			w->hops->cancel(w->handler, t, grace_ms);
+		}
+	}
+	if (n > 0) {
+		w->forced = true;
+		log_warning("%d tasks still run: stopping them, they are given back", n);
+	}
+}
+
+static void on_limit(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct worker *w = t->data;
+
+	cancel_all(w, w->qc->kill_grace);
+}
+
+static void on_give_up(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct worker *w = t->data;
+
+	log_warning("leaving with %d tasks unsettled: they stay pending and run again",
+		    w->ledger.held + w->ledger.returned + w->ledger.leaving);
+	w->forced = true;
+	worker_over(w);
+}
+
+void worker_arm(struct worker *w, ev_timer *t, int64_t ms)
+{
+	ev_timer_stop(w->loop, t);
+	ev_timer_set(t, (double)ms / 1000.0, 0.0);
+	ev_timer_start(w->loop, t);
+}
+
+static void begin_drain(struct worker *w)
+{
+	if (w->phase != WORKER_RUNNING)
+		return;
+	w->phase = WORKER_DRAINING;
+	ledger_drain(&w->ledger);
+	ev_timer_stop(w->loop, &w->probe);
+	ev_timer_stop(w->loop, &w->first_task);
+	w->qops->hold(w->queue);
+	worker_drain_on(w);
+}
+
+/* True when `ms` from now is earlier than what the timer is set to. */
+static bool earlier(struct worker *w, ev_timer *t, int64_t ms)
+{
+	return !ev_is_active(t) || (double)ms / 1000.0 < ev_timer_remaining(w->loop, t);
+}
+
+void worker_drain(struct worker *w, int64_t limit_ms, const char *why)
+{
+	if (w->phase == WORKER_OVER)
+		return;
+	if (w->phase == WORKER_RUNNING)
+		log_info("draining (%s): %d tasks run", why, w->ledger.held);
+	if (limit_ms >= 0) {
+		int64_t last = limit_ms + w->qc->kill_grace + GIVE_UP_MS;
+
+		if (earlier(w, &w->limit, limit_ms) && earlier(w, &w->give_up, last)) {
+			worker_arm(w, &w->limit, limit_ms);
+			worker_arm(w, &w->give_up, last);
+		}
+	}
+	begin_drain(w);
+}
+
+void worker_stop_fast(struct worker *w, const char *why)
+{
+	/* Politeness has its limits when somebody asks twice. */
+	int64_t grace = min_i64(w->qc->kill_grace, 1000);
+
+	if (w->phase == WORKER_OVER)
+		return;
+	log_info("stopping (%s): %d tasks run", why, w->ledger.held);
+	ev_timer_stop(w->loop, &w->limit);
+	worker_arm(w, &w->give_up, grace + GIVE_UP_MS);
+	begin_drain(w);
+	cancel_all(w, grace);
+	worker_drain_on(w);
+}
+
+void worker_grant(struct worker *w, int n)
+{
+	int rest = ledger_grant(&w->ledger, n);
+
+	if (rest > 0 && w->chan)
+		chan_say(w->chan, "freed %d", rest);
+}
+
+void worker_set_quiet(struct worker *w, bool quiet)
+{
+	if (w->quiet == quiet)
+		return;
+	w->quiet = quiet;
+	log_info(quiet ? "quiet: fetching nothing new" : "fetching again");
+	if (quiet)
+		w->qops->hold(w->queue);
+}
+
+void worker_set_quarantine(struct worker *w)
+{
+	if (w->quarantine || w->phase != WORKER_RUNNING)
+		return;
+	w->quarantine = true;
+	log_info("set aside: running suspects of a crash, one at a time");
+	w->qops->hold(w->queue);
+	w->qops->scan(w->queue);
+}
+
+void worker_drain_init(struct worker *w)
+{
+	ev_init(&w->limit, on_limit);
+	ev_init(&w->give_up, on_give_up);
+	w->limit.data = w->give_up.data = w;
+}
