@@ -64,11 +64,11 @@ COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish c
 	suggest users
 SUPERVISOR := children control control_socket credit daemon facts fleet generation handover heartbeat identity \
 	lock logfile logformat logsink main oom options outlet private_redis proc proc_death proc_fsm proc_spawn \
-	proc_words reload reloading restart roll slot status supervisor supervisor_init terminal tick verbs \
+	proc_words reload reloading restart roll slot status supervisor supervisor_init suspects terminal tick verbs \
 	waiters
-WORKER := main worker orders ledger task verdict breaker reply lease group args fields answer \
+WORKER := main worker worker_tasks worker_drain worker_breaker orders ledger task verdict breaker reply lease group args fields answer \
 	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle \
-	stream_care stream_take stream_handover suspect
+	stream_care stream_take stream_handover stream_trouble strays suspect
 CTL := client entry logtail main options out redis table target verb_letters verb_logs verb_other \
 	verb_pending verb_process verb_push verb_show verb_stats verb_status
 
