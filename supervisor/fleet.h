@@ -21,7 +21,6 @@ struct grave {
 
 struct roll {
 	bool active;
-	uint64_t seq;           /* of the one under way, or the last; 0 = there was none */
 	struct generation *gen; /* owned reference: what the new workers run */
 	char *failed;           /* owned: why the last roll stopped, NULL = it did not */
 	int64_t ended_ms;       /* monotonic: when the last one did */

@@ -43,7 +43,6 @@ static void begin(struct fleet *f, struct generation *gen)
 	if (!r->active) {
 		free(r->failed);
 		r->failed = NULL;
-		r->seq++;
 	}
 	r->active = true;
 	r->gen = generation_get(gen);

@@ -175,6 +175,20 @@ static int64_t sum_of(const json_t *q, const char *key)
 	return sum;
 }
 
+/* What may run now is another number while slots are stopped, leave or change. */
+static void add_parallelism(struct buf *out, const json_t *q, const char *gap)
+{
+	int64_t workers = number_of(q, "workers_wanted"), each = number_of(q, "concurrency");
+	int64_t now = number_of(q, "total_parallelism");
+
+	buf_addf(out, "%s%s%s%lld × %lld", gap, text_of(q, "backend"), gap, (long long)workers,
+		 (long long)each);
+	if (now == workers * each)
+		buf_addf(out, " = %lld at once", (long long)now);
+	else
+		buf_addf(out, "%s%lld at once now", gap, (long long)now);
+}
+
 static void add_queue(struct buf *out, const json_t *q, int width)
 {
 	static const char columns[] = ">slot >pid state reads >run >done >fail >restarts >up >rss "
@@ -192,9 +206,7 @@ static void add_queue(struct buf *out, const json_t *q, int width)
 	out_colour(out, OUT_BOLD);
 	buf_addf(out, "queue %s", text_of(q, "name"));
 	out_colour(out, OUT_PLAIN);
-	buf_addf(out, "%s%s%s%lld × %lld = %lld at once", gap, text_of(q, "backend"), gap,
-		 (long long)number_of(q, "workers_wanted"), (long long)number_of(q, "concurrency"),
-		 (long long)number_of(q, "total_parallelism"));
+	add_parallelism(out, q, gap);
 	buf_addf(out, "%sdone %lld%sfailed %lld\n", is_narrow ? "\n  " : gap,
 		 (long long)sum_of(q, "done"), gap, (long long)sum_of(q, "failed"));
 	if (table_n_rows(t))

@@ -61,6 +61,14 @@ def test_boot_keys_stay_what_they_are(fake):
     assert s.out().count("supervisor.name differs") == 2
 
 
+def test_the_status_says_what_may_run_now(fake):
+    s = fake(supervisor={"workers": 3})
+    s.wait_ready()
+    assert "3 \u00d7 4 = 12 at once" in s.ctl("status", check=0).out
+    s.ctl("stop", "1", check=0)
+    assert "3 \u00d7 4   8 at once now" in s.ctl("status", check=0).out
+
+
 def totals(status):
     q = status["queues"][0]
     assert q["done"] >= sum(w["done"] for w in q["workers"])
