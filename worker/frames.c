@@ -11,7 +11,7 @@
 struct frames {
 	struct ev_loop *loop; /* borrowed */
 	ev_io io;             /* active while bytes wait */
-	ev_prepare flush;     /* active while bytes were added in this turn */
+	ev_prepare flush;     /* never started; pending while bytes were added in this turn */
 	int fd;               /* borrowed, or `own` */
 	int own;              /* owned; -1 = none */
 	bool framed;
@@ -29,7 +29,7 @@ struct frames {
 };
 
 static void on_writable(struct ev_loop *loop, ev_io *io, int revents);
-static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents);
+static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents);
 static void on_stall(struct ev_loop *loop, ev_timer *t, int revents);
 
 /*
@@ -69,7 +69,8 @@ struct frames *frames_new(struct ev_loop *loop, int fd, bool framed, int slot, s
 	if (f->own >= 0)
 		f->fd = f->own;
 	ev_io_init(&f->io, on_writable, f->fd, EV_WRITE);
-	ev_prepare_init(&f->flush, on_prepare);
+	ev_prepare_init(&f->flush, on_turn_end);
+	ev_set_priority(&f->flush, EV_MINPRI);
 	ev_init(&f->stall, on_stall);
 	f->stall.repeat = FRAMES_STALL_S;
 	f->io.data = f->flush.data = f->stall.data = f;
@@ -179,12 +180,11 @@ static void on_writable(struct ev_loop *loop, ev_io *io, int revents ATTR_UNUSED
 		tell_room(f);
 }
 
-/* One write for all lines of a turn. */
-static void on_prepare(struct ev_loop *loop, ev_prepare *p, int revents ATTR_UNUSED)
+/* One write for all lines of a turn, also for those of its last moment, before the loop sleeps. */
+static void on_turn_end(struct ev_loop *loop, ev_prepare *p, int revents ATTR_UNUSED)
 {
 	struct frames *f = p->data;
 
-	ev_prepare_stop(loop, p);
 	write_some(f);
 	if (f->out.len > 0 || f->unsaid || f->is_waited_for)
 		ev_io_start(loop, &f->io);
@@ -206,7 +206,7 @@ void frames_line(struct frames *f, char stream, const char *id, struct slice tex
 	if (f->out.len >= 65536)
 		write_some(f);
 	if (!ev_is_active(&f->io))
-		ev_prepare_start(f->loop, &f->flush);
+		ev_feed_event(f->loop, &f->flush, EV_CUSTOM);
 }
 
 void frames_log(void *arg, enum log_level level, const char *text, size_t len)
@@ -226,7 +226,7 @@ void frames_free(struct frames *f, int ms)
 	int64_t end = clock_mono_ms() + ms;
 
 	ev_io_stop(f->loop, &f->io);
-	ev_prepare_stop(f->loop, &f->flush);
+	ev_clear_pending(f->loop, &f->flush);
 	ev_timer_stop(f->loop, &f->stall);
 	say_dropped(f);
 	while (f->out.len > 0) {

@@ -85,6 +85,31 @@ static void test_framing(void **state)
 	close_fixture(&x);
 }
 
+static void say_late(struct ev_loop *loop, ev_prepare *p, int revents)
+{
+	(void)loop;
+	(void)revents;
+	frames_line(p->data, 'E', "-", slice_str("late"));
+}
+
+/* Said when the loop is about to sleep: nobody may wake it for a long time. */
+static void test_last_moment_of_a_turn(void **state)
+{
+	struct pipe_fixture x;
+	ev_prepare late;
+
+	(void)state;
+	open_fixture(&x, true, 100);
+	ev_prepare_init(&late, say_late);
+	late.data = x.f;
+	ev_prepare_start(x.loop, &late);
+	turn(&x);
+	drain(&x);
+	assert_int_equal(x.got.len, 9);
+	ev_prepare_stop(x.loop, &late);
+	close_fixture(&x);
+}
+
 static void test_cut(void **state)
 {
 	struct pipe_fixture x;
@@ -288,10 +313,15 @@ static void test_free_does_not_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_framing),       cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_alone),         cmocka_unit_test(test_stalled_reader),
-		cmocka_unit_test(test_reader_gone),   cmocka_unit_test(test_full_and_room),
-		cmocka_unit_test(test_flush_at_free), cmocka_unit_test(test_free_does_not_wait),
+		cmocka_unit_test(test_framing),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_last_moment_of_a_turn),
+		cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_stalled_reader),
+		cmocka_unit_test(test_reader_gone),
+		cmocka_unit_test(test_full_and_room),
+		cmocka_unit_test(test_flush_at_free),
+		cmocka_unit_test(test_free_does_not_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
