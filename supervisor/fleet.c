@@ -220,6 +220,7 @@ void fleet_reconcile(struct fleet *f)
 	fleet_roll_step(f);
 	drop_slots(f);
 	credit_set_limit(&f->credit, fleet_parallelism(f));
+	fleet_tend_suspects(f);
 	for (size_t i = 0; i < f->n_slots; i++) {
 		struct slot *s = f->slots[i];
 
@@ -485,36 +486,21 @@ static enum proc_event after_death_of_current(struct slot *s, struct proc *p,
 	return PROC_EV_DIED_PARK;
 }
 
-/* One worker is set aside for suspects: one that runs nothing, if there is one. */
-static void set_aside(struct fleet *f, struct proc *asking)
-{
-	struct proc *best = asking;
-
-	if (f->quarantine && f->quarantine->want && f->quarantine->state == PROC_READY)
-		return;
-	for (size_t i = 0; i < f->n_slots; i++) {
-		struct proc *p = f->slots[i]->current;
-
-		if (p && p->state == PROC_READY && p->want &&
-		    atomic_load(&p->board->running) < atomic_load(&best->board->running))
-			best = p;
-	}
-	f->quarantine = best;
-	log_info("worker %d of %s/%u is set aside for suspects of a crash", (int)best->pid,
-		 f->queue, best->slot);
-	proc_say_quarantine(best);
-}
-
 static void on_others(void *arg, struct proc *p, const char *word, const char *rest)
 {
 	struct fleet *f = ((struct slot *)arg)->fleet;
 
 	if (strcmp(word, "handed") == 0) {
-		if (handovers_handed(&f->handovers, p, rest, clock_mono_ms()))
+		enum handed what = handovers_handed(&f->handovers, p, rest, clock_mono_ms());
+
+		if (what != HANDED_NOTHING)
 			tell_to_scan(f, NULL);
+		if (what == HANDED_SUSPECTS)
+			fleet_suspects(f);
 		house_changed(f->house);
 	} else if (strcmp(word, "suspects") == 0) {
-		set_aside(f, p);
+		if (!f->quarantine || f->quarantine == p)
+			fleet_suspects(f);
 	} else if (strcmp(word, "cleared") == 0) {
 		if (f->quarantine == p)
 			f->quarantine = NULL;

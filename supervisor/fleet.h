@@ -43,6 +43,8 @@ struct fleet {
 	struct roll roll;
 	struct handovers handovers;
 	struct proc *quarantine; /* borrowed: runs suspects of a crash only; NULL = none does */
+	bool suspects;           /* there are some, and nobody was told to run them yet */
+	int64_t suspects_ms;     /* ... since; monotonic */
 	ev_timer order_timer;    /* runs while an order waits for its answer */
 	ev_timer lock_timer;     /* runs while a wanted slot's lock is held by another generation */
 };
@@ -92,6 +94,13 @@ void fleet_roll_slot(struct fleet *f, struct slot *s);
 /* The next step of the roll, if there is one to make. */
 void fleet_roll_step(struct fleet *f);
 void fleet_roll_abandon(struct fleet *f);
+
+/* suspects.c: the worker that is set aside for them. */
+
+/* There may be suspects of a crash. */
+void fleet_suspects(struct fleet *f);
+/* Before credit is granted: who gets none of the new tasks. */
+void fleet_tend_suspects(struct fleet *f);
 
 /* For roll.c and slot.c. */
 extern const struct proc_events fleet_proc_events;

@@ -120,22 +120,24 @@ static struct order *find(struct handovers *h, const char *rest)
 	return NULL;
 }
 
-bool handovers_handed(struct handovers *h, const struct proc *heir, const char *rest,
-		      int64_t now_ms)
+enum handed handovers_handed(struct handovers *h, const struct proc *heir, const char *rest,
+			     int64_t now_ms)
 {
 	struct order *o = find(h, rest);
 	int64_t moved;
 
 	if (!o || o->handed)
-		return false;
+		return HANDED_NOTHING;
 	rest += strcspn(rest, " ");
 	moved = chan_number(rest + strspn(rest, " "));
 	o->handed = true;
 	o->heir = heir;
-	if (moved > 0)
-		log_info("handed over %" PRId64 " task%s of %s, %" PRId64 " ms after its death",
-			 moved, moved == 1 ? "" : "s", o->who.consumer, now_ms - o->died_ms);
-	return moved > 0;
+	if (moved <= 0)
+		return HANDED_NOTHING;
+	log_info("handed over %" PRId64 " task%s of %s, %" PRId64 " ms after its death", moved,
+		 moved == 1 ? "" : "s", o->who.consumer, now_ms - o->died_ms);
+	/* How many were charged now says nothing: an heir before may have done it, and died. */
+	return o->who.charge && o->who.n_ran > 0 ? HANDED_SUSPECTS : HANDED_SOME;
 }
 
 void handovers_swept(struct handovers *h, const char *rest)

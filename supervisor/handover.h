@@ -35,9 +35,14 @@ bool handovers_hold(const struct handovers *h, unsigned slot, int64_t now_ms);
 bool handovers_assign(struct handovers *h, struct proc *const *heirs, size_t n, int64_t now_ms);
 /* Its orders need another. */
 void handovers_heir_died(struct handovers *h, const struct proc *heir);
-/* What an heir says; true when there are entries that others should look for now. */
-bool handovers_handed(struct handovers *h, const struct proc *heir, const char *rest,
-		      int64_t now_ms);
+enum handed {
+	HANDED_NOTHING,  /* or nothing that is new */
+	HANDED_SOME,     /* entries that others should look for now */
+	HANDED_SUSPECTS, /* likewise; some of them ran when it crashed */
+};
+/* What an heir says. */
+enum handed handovers_handed(struct handovers *h, const struct proc *heir, const char *rest,
+			     int64_t now_ms);
 void handovers_swept(struct handovers *h, const char *rest);
 /* Task `id` runs again, in `heir`. */
 void handovers_runs_again(struct handovers *h, const struct proc *heir, const char *id,
