@@ -123,6 +123,10 @@ class RedisServer:
             pending = {"pending": 0}
         return waiting == 0 and delayed == 0 and pending["pending"] == 0
 
+    def wait_unread(self):
+        """Until no worker waits in a read (what a read under way brings is run, also when quiet)."""
+        wait_until(lambda: self.r.info("clients")["blocked_clients"] == 0)
+
     def wait_empty(self, queue, timeout=30):
         wait_until(lambda: self.is_empty(queue), timeout,
                    lambda: "queue %s is empty (xlen %d, pending %d, delayed %d)" % (

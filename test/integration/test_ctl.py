@@ -120,6 +120,7 @@ def test_stop_waits_for_the_running_task(s, server, journal, gate):
 def test_quiet_and_resume(s, server, journal):
     s.ctl("quiet", check=0)
     assert s.status()["supervisor"]["state"] == "quiet"
+    server.wait_unread()
     server.add("q", b"x")
     stays(lambda: not journal.starts(), 0.5)
     s.ctl("resume", check=0)

@@ -54,6 +54,7 @@ def test_tstp_is_quiet_and_cont_resumes(sup, server, journal):
     pid = s.wait_ready(1)[0]["pid"]
     s.signal(signal.SIGTSTP)
     wait_until(lambda: s.status()["supervisor"]["state"] == "quiet")
+    server.wait_unread()
     server.add("q", *[b"x"] * 3)
     stays(lambda: not journal.starts(), 1)
     s.signal(signal.SIGCONT)
