@@ -121,6 +121,8 @@ static int send_line(struct client *c, json_t *request, struct err *e)
 
 		if (n >= 0)
 			done += (size_t)n;
+		else if (errno == EPIPE)
+			break; /* hung up on: what it said before is to be read still */
 		else if (errno != EINTR)
 			rc = lost(c, strerror(errno), e);
 	}

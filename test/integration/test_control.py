@@ -107,6 +107,21 @@ def test_clients_that_went_away_block_nobody(fake):
     assert s.wait_exit() == 0
 
 
+def test_one_client_too_many_is_told_so(fake):
+    s = fake(supervisor={"workers": 1})
+    s.wait_ready()
+    idle = []
+    for _ in range(64):
+        idle.append(socket.socket(socket.AF_UNIX))
+        idle[-1].connect(s.socket)
+    done = s.ctl("ping", check=69)
+    assert "serves 64 clients already" in done.err
+    for c in idle:
+        c.close()
+    wait_until(lambda: s.ctl("ping").returncode == 0)
+    assert s.stop() == 0
+
+
 def test_two_kills_are_both_answered_at_the_end(fake):
     s = fake(knobs={"tasks": 1, "task_ms": 3000}, supervisor={"workers": 1})
     wait_until(lambda: [w for w in s.ready() if w["running"]])
