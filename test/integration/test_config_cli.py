@@ -152,6 +152,27 @@ def test_unknown_redisq_variables_are_warned_about(run):
     assert done.returncode == 0 and "REDISQ_QUEUE_CONCURENCY" in done.err
 
 
+@pytest.mark.parametrize("handler,says", [
+    ("exec sh gone.sh", "gone.sh is not there; if it is a script, every task will fail"),
+    ("exec ./odd", "odd is neither a program nor a script with a #! line"),
+    ("exec ./dos", "ends in a carriage return"),
+])
+def test_doubtful_handlers_are_warned_about(run, handler, says):
+    for name, text in (("odd", "echo\n"), ("dos", "#!/bin/sh\r\n")):
+        path = os.path.join(run.dir, name)
+        with open(path, "w", newline="") as f:
+            f.write(text)
+        os.chmod(path, 0o755)
+    done = run("-t", ini="[queue q]\nhandler = %s\ncwd = %s\n" % (handler, run.dir))
+    assert done.returncode == 0
+    assert "redisq.ini:2: [queue q] handler: " in done.err and says in done.err
+
+
+def test_no_workers_are_warned_about(run):
+    done = run("-n", "0", "-t", ini=GOOD)
+    assert done.returncode == 0 and "0 workers: nothing will run" in done.err
+
+
 def test_lease_warning(run):
     done = run("-t", ini="[supervisor]\nheartbeat_timeout = 10s\nkill_timeout = 5s\n" + GOOD +
                "lease = 12s\n")
