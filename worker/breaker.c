@@ -7,21 +7,22 @@ void breaker_init(struct breaker *b, int64_t delay_ms, int failures_max)
 		.state = BREAKER_CLOSED, .delay_ms = delay_ms, .failures_max = failures_max};
 }
 
-static int find(const struct breaker *b, const char *id)
+static int find(const struct breaker *b, const char *label)
 {
 	for (int i = 0; i < BREAKER_BLAMED; i++)
-		if (b->blamed[i].id[0] && strcmp(b->blamed[i].id, id) == 0)
+		if (b->blamed[i].id[0] && strcmp(b->blamed[i].label, label) == 0)
 			return i;
 	return -1;
 }
 
-static void blame(struct breaker *b, const char *id)
+static void blame(struct breaker *b, const char *id, const char *label)
 {
-	int i = find(b, id);
+	int i = find(b, label);
 
 	if (i < 0)
 		i = (int)(b->n_blamed++ % BREAKER_BLAMED);
 	snprintf(b->blamed[i].id, sizeof(b->blamed[i].id), "%s", id);
+	snprintf(b->blamed[i].label, sizeof(b->blamed[i].label), "%s", label);
 	b->blamed[i].others_worked = false;
 }
 
@@ -45,9 +46,10 @@ bool breaker_missing(struct breaker *b, int64_t now_ms)
 	return open_it(b, now_ms);
 }
 
-bool breaker_broken(struct breaker *b, const char *id, bool is_old, int64_t now_ms)
+bool breaker_broken(struct breaker *b, const char *id, const char *label, bool is_old,
+		    int64_t now_ms)
 {
-	blame(b, id);
+	blame(b, id, label);
 	if (b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && is_old))
 		return false;
 	return open_it(b, now_ms);
@@ -81,12 +83,15 @@ bool breaker_worked(struct breaker *b, bool is_old)
 
 bool breaker_blames(const struct breaker *b, const char *id)
 {
-	return find(b, id) >= 0;
+	for (int i = 0; i < BREAKER_BLAMED; i++)
+		if (b->blamed[i].id[0] && strcmp(b->blamed[i].id, id) == 0)
+			return true;
+	return false;
 }
 
-bool breaker_is_to_blame(const struct breaker *b, const char *id)
+bool breaker_is_to_blame(const struct breaker *b, const char *label)
 {
-	int i = find(b, id);
+	int i = find(b, label);
 
 	return i >= 0 && b->blamed[i].others_worked;
 }

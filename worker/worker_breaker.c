@@ -41,18 +41,19 @@ void worker_handler_missing(struct worker *w, const char *what)
 }
 
 /* One that fits neither a broken handler nor a good one: charged, or it would go round for ever. */
-void worker_judge_blamed(struct worker *w, struct task *t)
+bool worker_judge_blamed(struct worker *w, struct task *t)
 {
 	struct outcome *o = &t->outcome;
 	char said[OUTCOME_ERROR_MAX];
 
 	if (o->kind != OUTCOME_BROKEN || o->exit_code < 0 ||
-	    !breaker_is_to_blame(&w->breaker, t->id))
-		return;
+	    !breaker_is_to_blame(&w->breaker, t->label))
+		return false;
 	snprintf(said, sizeof(said), "%s", o->error);
 	o->kind = OUTCOME_FAILED;
 	snprintf(o->error, sizeof(o->error),
 		 "%.100s again, while the handler works for other tasks", said);
+	return true;
 }
 
 void worker_tell_breaker(struct worker *w, const struct task *t)
@@ -65,8 +66,9 @@ void worker_tell_breaker(struct worker *w, const struct task *t)
 	case OUTCOME_UNSTARTED:
 		snprintf(why, sizeof(why), "%s%s",
 			 o->kind == OUTCOME_BROKEN ? "the handler is broken: " : "", o->error);
-		breaker_opened(w, breaker_broken(&w->breaker, t->id, t->is_old, clock_mono_ms()),
-			       why);
+		breaker_opened(
+			w, breaker_broken(&w->breaker, t->id, t->label, t->is_old, clock_mono_ms()),
+			why);
 		break;
 	case OUTCOME_STOPPED:
 	case OUTCOME_OVERSIZED:

@@ -34,8 +34,9 @@ void worker_arm(struct worker *w, ev_timer *t, int64_t ms);
 void worker_breaker_init(struct worker *w);
 /* It plainly cannot work (`what`): no task needs to be tried. */
 void worker_handler_missing(struct worker *w, const char *what);
-/* Turns "the handler is broken" into "this task failed" where the task is to blame. */
-void worker_judge_blamed(struct worker *w, struct task *t);
+/* Turns "the handler is broken" into "this task failed" where the task is to blame: true, and its
+ * end says nothing about the handler. */
+bool worker_judge_blamed(struct worker *w, struct task *t);
 /* What the end of a run says about the handler. */
 void worker_tell_breaker(struct worker *w, const struct task *t);
 

@@ -233,8 +233,8 @@ void worker_finished(struct worker *w, struct task *t)
 	struct outcome *o = &t->outcome;
 
 	free_row(w, t);
-	worker_judge_blamed(w, t);
-	worker_tell_breaker(w, t);
+	if (!worker_judge_blamed(w, t))
+		worker_tell_breaker(w, t);
 	if (t->lost) {
 		log_info("task %s: the late result (%s) is refused", t->label,
 			 o->error[0] ? o->error : "done");
