@@ -92,9 +92,9 @@ static void publish_links(struct queue *q)
 static void link_up(struct queue *q)
 {
 	publish_links(q);
-	if (rconn_is_ready(q->cmd) && !q->scripts_loaded) {
+	if (!q->scripts_loaded && stream_any_link(q)) {
 		/* One that Redis does not know would be sent again, behind a read that blocks. */
-		script_load_all(q->cmd);
+		script_load_all(stream_any_link(q));
 		q->scripts_loaded = true;
 	}
 	if (!stream_linked(q))
@@ -107,8 +107,7 @@ static void link_up(struct queue *q)
 
 static void link_down(struct queue *q, struct rconn *c, const char *why)
 {
-	if (c == q->cmd)
-		q->scripts_loaded = false;
+	q->scripts_loaded = false;
 	stale_unlinked(&q->stale);
 	forget_evidence(q);
 	publish_links(q);

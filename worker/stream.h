@@ -95,7 +95,7 @@ struct queue {
 	int n_name;            /* which candidate name */
 	struct buf record;     /* value of the claim record */
 	int64_t name_until_ms; /* evidence of the name, boot clock */
-	bool scripts_loaded;   /* over the present cmd link */
+	bool scripts_loaded;   /* since a link was made */
 	bool announced;        /* on_ready was said */
 	bool asking_open;      /* a step of opening is unanswered */
 	int64_t n_entries;     /* of the stream, while opening */
