@@ -165,12 +165,27 @@ struct settle_batch {
 	struct task *tasks[]; /* borrowed */
 };
 
+/* One of the four answers for each task. */
+static bool is_settlement(const struct redisReply *r, int n)
+{
+	if (reply_len(r) != (size_t)n)
+		return false;
+	for (int i = 0; i < n; i++) {
+		int64_t answer = reply_int(reply_at(r, (size_t)i), INT64_MAX);
+
+		if (answer < -1 || answer > 2)
+			return false;
+	}
+	return true;
+}
+
 static void on_settled(void *arg, const struct redisReply *r)
 {
 	struct settle_batch *batch = arg;
 	struct queue *q = batch->q;
 	int n = batch->n;
-	bool ok = reply_kind(r) == REPLY_OK && reply_len(r) == (size_t)n;
+	enum reply_kind kind = reply_kind(r);
+	bool ok = kind == REPLY_OK && is_settlement(r, n);
 
 	for (int i = 0; i < n; i++) {
 		struct task *t = batch->tasks[i];
@@ -180,14 +195,16 @@ static void on_settled(void *arg, const struct redisReply *r)
 		else if (!ok)
 			back_to_send(q, t, true);
 		else
-			answered(q, t, reply_int(reply_at(r, (size_t)i), -1));
+			answered(q, t, reply_int(reply_at(r, (size_t)i), 0));
 	}
 	if (ok)
 		stream_fine(q, STREAM_OP_SETTLE);
+	else if (kind == REPLY_OK)
+		stream_odd(q, STREAM_OP_SETTLE);
 	else
 		stream_trouble(q, r, STREAM_OP_SETTLE);
 	/* One task's bad body must not hold up its neighbours for ever. */
-	q->split = !ok && reply_kind(r) == REPLY_BAD && n > 1;
+	q->split = kind == REPLY_BAD && n > 1;
 	free(batch);
 }
 
