@@ -44,8 +44,9 @@ static void pause_for(struct queue *q, enum stream_op op, int64_t cap_ms)
 	int64_t now = clock_boot_ms();
 	int64_t until;
 
-	/* Several that fail during one wait are one failure. */
-	if (q->n_trouble[op] && q->pause_op == op && now < q->pause_until_ms)
+	/* Several that fail during one wait are one failure; but renewals do not wait it out. */
+	if (op != STREAM_OP_RENEW && q->n_trouble[op] && q->pause_op == op &&
+	    now < q->pause_until_ms)
 		return;
 	q->n_trouble[op]++;
 	until = now + 1 + backoff_add_jitter_ms(&q->w->rng, BASE_MS, cap_ms, q->n_trouble[op], 25);
