@@ -1,0 +1,192 @@
+"""A TCP proxy that understands the words between a worker and its Redis: it knows which link is
+which ("fetch", "cmd"), which answer is for which command, and can hold, change and slow down single
+answers. proxy.py is for links as a whole."""
+import collections
+import hashlib
+import socket
+import threading
+
+from protocol import source
+
+
+def is_script(name):
+    """For Links.hold() and the like: commands that run this script of common/scripts."""
+    lines = [line.strip(" \t") for line in source(name).split("\n")]
+    text = "".join(line + "\n" for line in lines if line and not line.startswith("--")).encode()
+    sha = hashlib.sha1(text).hexdigest().encode()   # as common/scripts/embed makes it
+    return lambda words: words[0] in (b"EVALSHA", b"EVAL") and words[1] in (sha, text)
+
+
+def is_read(words):
+    return words[0] == b"XREADGROUP"
+
+
+def length(data, at=0):
+    """Bytes of the RESP value that begins at `at`, or None when it is not whole."""
+    end = data.find(b"\r\n", at)
+    if end < 0:
+        return None
+    kind, here = data[at:at + 1], end + 2
+    if kind in b"$*":
+        n = int(data[at + 1:end])
+        if kind == b"$" and n >= 0:
+            here += n + 2
+        for _ in range(n if kind == b"*" else 0):
+            size = length(data, here)
+            if size is None:
+                return None
+            here += size
+    return here - at if here <= len(data) else None
+
+
+def words_of(command):
+    """The words of one command as it travels."""
+    out, at = [], command.index(b"\r\n") + 2
+    while at < len(command):
+        end = command.index(b"\r\n", at)
+        n = int(command[at + 1:end])
+        out.append(command[end + 2:end + 2 + n])
+        at = end + 4 + n
+    return out
+
+
+class Link:
+    def __init__(self, client, server):
+        self.ends = client, server
+        self.kind = "?"
+        self.asked = collections.deque()    # words of the commands without an answer
+        self.is_cut = False
+
+    def cut(self):
+        self.is_cut = True
+        for s in self.ends:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            s.close()
+
+
+class Links:
+    """
+    hold(which): answers to such commands stay inside, with all behind them, until free(); held()
+    tells how many do. lies: [which, [answers]]: those are told in turn instead of the true ones
+    (None = the true one); n_lies counts. refuse(words): commands for which the link is cut, unsent;
+    n_refused counts. rate: bytes a second of answers, 0 = no limit. seen: counts by name of the
+    command.
+    """
+
+    def __init__(self, port):
+        self.upstream = port
+        self.lock = threading.Condition()
+        self.links = []
+        self.held_for = None
+        self.n_held = 0
+        self.lies = None
+        self.n_lies = self.n_answers = 0
+        self.refuse = None
+        self.n_refused = 0
+        self.rate = 0
+        self.accepted = 0
+        self.seen = collections.Counter()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = "redis://127.0.0.1:%d/0" % self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    # ---- for the tests
+    def hold(self, which):
+        with self.lock:
+            self.held_for = which
+
+    def free(self):
+        with self.lock:
+            self.held_for = None
+            self.lock.notify_all()
+
+    def held(self):
+        return self.n_held
+
+    def cut(self, kind):
+        with self.lock:
+            cut = [x for x in self.links if x.kind == kind and not x.is_cut]
+            for link in cut:
+                link.cut()
+            self.lock.notify_all()
+        assert cut, "no %s link" % kind
+
+    def close(self):
+        self.listener.close()
+        self.free()
+        for link in self.links:
+            link.cut()
+
+    # ---- inside
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.upstream), 5)
+            except OSError:
+                return
+            server.settimeout(None)
+            for s in (client, server):
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link = Link(client, server)
+            with self.lock:
+                self.accepted += 1
+                self.links.append(link)
+            for each in (self._ask, self._answer):
+                threading.Thread(target=self._carry, args=(each, link), daemon=True).start()
+
+    @staticmethod
+    def _carry(each, link):
+        """Calls each(link, value) for every RESP value that comes from one end."""
+        source_end = link.ends[0 if each.__name__ == "_ask" else 1]
+        data = b""
+        try:
+            while not link.is_cut:
+                size = length(data) if data else None
+                if size is None:
+                    more = source_end.recv(1 << 20)
+                    if not more:
+                        break
+                    data += more
+                    continue
+                each(link, data[:size])
+                data = data[size:]
+        except OSError:
+            pass
+        link.cut()
+
+    def _ask(self, link, raw):
+        words = words_of(raw)
+        if words[:2] == [b"CLIENT", b"SETNAME"]:
+            link.kind = words[2].decode().rpartition(":")[2]
+        with self.lock:
+            self.seen[words[0].decode()] += 1
+            if self.refuse and self.refuse(words):
+                self.n_refused += 1
+                raise OSError
+            link.asked.append(words)
+        link.ends[1].sendall(raw)
+
+    def _answer(self, link, raw):
+        with self.lock:
+            words = link.asked.popleft()
+            if self.held_for and self.held_for(words):
+                self.n_held += 1
+                self.lock.wait_for(lambda: link.is_cut or not self.held_for)
+                self.n_held -= 1
+            if self.lies and self.lies[0](words):
+                answers = self.lies[1]
+                told = answers[self.n_answers % len(answers)]
+                self.n_answers += 1
+                self.n_lies += told is not None
+                raw = raw if told is None else told
+            rate = self.rate
+        pause = threading.Event()
+        for at in range(0, len(raw), 16384):
+            piece = raw[at:at + 16384]
+            if rate and len(raw) > 1000:
+                pause.wait(len(piece) / rate)
+            link.ends[0].sendall(piece)

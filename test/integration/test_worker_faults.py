@@ -1,0 +1,450 @@
+"""Faults that a worker had, by name: each of these tests has failed once."""
+import os
+import signal
+
+import pytest
+
+import procs
+from alone import Alone
+from links import Links, is_read, is_script
+from waiting import elapse, stays, wait_until
+
+
+@pytest.fixture
+def alone(build, tmp_path, server, journal):
+    """Makes workers without a supervisor: alone(handler=..., lease=..., ...); see alone.py."""
+    made = []
+
+    def make(redis=None, supervisor=None, stdout=None, **keys):
+        where = tmp_path / ("alone%d" % len(made))
+        where.mkdir()
+        keys.setdefault("handler", journal.handler())
+        made.append(Alone(build, where, server=server, redis=redis, supervisor=supervisor,
+                          stdout=stdout, keys=keys))
+        return made[-1]
+
+    yield make
+    for w in made:
+        w.show()
+        w.close()
+
+
+@pytest.fixture
+def links(server):
+    """A proxy that holds, changes and slows down single answers; see links.py."""
+    made = Links(server.port)
+    yield made
+    made.close()
+
+
+def idle(server):
+    """ms since the lease of the one pending entry was renewed."""
+    rows = server.r.xpending_range("q", "redisq", "-", "+", 10)
+    assert len(rows) == 1, rows
+    return rows[0]["time_since_delivered"]
+
+
+def done(server):
+    return server.counters("q").get("done", 0)
+
+
+def wait_done(server, n, timeout=15):
+    wait_until(lambda: done(server) >= n, timeout, "%d tasks are done" % n)
+
+
+def take_the_name(server, worker):
+    """Another worker claims the name: a renewal finds that out."""
+    key = server.key("q", "consumer:" + worker.name())
+    assert server.r.set(key, "anothernonce host boot 1 1 1 -", px=60000, xx=True)
+
+
+def switches(pid):
+    """Voluntary and other context switches of the main thread."""
+    return sum(int(line.split()[1]) for line in procs.read(pid, "status").decode().splitlines()
+               if "ctxt_switches" in line)
+
+
+def n_stat(server, section, name, field):
+    value = server.r.info(section).get(name, {})
+    if isinstance(value, str):                  # a single field is left as it is
+        value = dict([value.split("=")])
+    return int(value.get(field, 0))
+
+
+# ---------------------------------------------------------------- the breaker
+
+def test_one_task_that_always_exits_127_holds_up_no_other(sup, server, journal):
+    s = sup(queues={"q": {"handler": journal.handler(), "retry_delay": "50ms",
+                          "retry_jitter": "0%", "max_attempts": 2, "concurrency": 4,
+                          "lease": "2s"}},
+            supervisor={"workers": 4})
+    s.wait_ready()
+    server.add("q", *[b"x"] * 40)
+    bad, = server.add("q", b"do exit=127")
+    server.add("q", *[b"x"] * 360)
+    wait_done(server, 400, 15)
+
+    def is_dead():
+        if server.xlen("q") <= 1:               # it is seen that the handler works
+            server.add("q", *[b"x"] * 8)
+        return server.dead("q")
+    (_, letter), = wait_until(is_dead, 15, "the bad one is a dead letter")
+    assert letter[b"redisq.id"].decode() == bad and letter[b"redisq.reason"] == b"attempts"
+    assert b"exit 127 again" in letter[b"redisq.error"]
+    server.wait_empty("q")
+    assert len(journal.runs()) - 1 == done(server)
+
+
+def test_a_wholly_broken_handler_charges_nothing_and_touches_few_tasks(sup, server, journal):
+    s = sup(queues={"q": {"handler": journal.handler("exit=127"), "concurrency": 2,
+                          "breaker_delay": "200ms"}}, supervisor={"workers": 2})
+    s.wait_ready()
+    server.add("q", *[b"x"] * 100)
+    # Five tries of each worker, one task each, after the first ones.
+    wait_until(lambda: len(journal.starts()) >= 2 * (2 + 5), 10, "it is tried again")
+    assert not server.dead("q") and not server.delayed("q") and server.xlen("q") == 100
+    assert not server.counters("q").get("retried")
+    assert len(journal.runs()) <= 20
+    per_second = len(journal.starts())
+    elapse(1)
+    assert len(journal.starts()) - per_second <= 2 * 6, "one a delay and worker"
+
+
+def test_a_broken_handler_is_tried_again_while_old_tasks_run(alone, server, journal, gate):
+    alone(concurrency=4, lease="2s", breaker_delay="300ms", max_attempts=3).wait_ready()
+    server.add("q", b"do %s" % str(gate).encode())
+    journal.wait_started(1)
+    server.add("q", b"do exit=127", *[b"x"] * 5)
+    wait_done(server, 5, 10)
+    wait_until(lambda: server.dead("q"), 15, "the bad one is a dead letter")
+    assert len(journal.running()) == 1
+    gate.open()
+    server.wait_empty("q")
+
+
+@pytest.mark.parametrize("how", ["absolute", "relative"])
+def test_a_missing_handler_touches_no_task(alone, server, journal, tmp_path, how):
+    program = tmp_path / "prog"
+    server.add("q", *[b"x"] * 20)
+    w = alone(handler="exec %s %s" % (program if how == "absolute" else "./prog", journal.path),
+              cwd=tmp_path, breaker_delay="100ms")
+    w.wait_said("handler is broken")
+    w.wait_ready()
+    stays(lambda: server.n_pending("q") == 0, 0.5, "no task is touched")
+    assert server.r.xinfo_groups("q")[0]["last-delivered-id"] == b"0-0"
+    program.symlink_to(journal.program)
+    server.wait_empty("q")
+    assert len(journal.starts()) == 20 and w.out().count("handler is broken") == 1
+
+
+# ---------------------------------------------------------------- stopping
+
+def hold_a_delivery(server, links):
+    """An entry is the worker's, and the worker does not know it yet; until links.free()."""
+    wait_until(lambda: server.r.info("clients")["blocked_clients"] == 1)
+    n = server.n_pending("q")
+    links.hold(is_read)
+    server.add("q", b"x")
+    wait_until(lambda: links.held() and server.n_pending("q") == n + 1)
+
+
+def given_back(server, n):
+    """n entries wait for anybody, and nothing is charged."""
+    rows = server.r.xpending_range("q", "redisq", "-", "+", 10)
+    return (len(rows) == n and all(row["time_since_delivered"] > 10 ** 11 for row in rows) and
+            not server.r.exists(server.key("q", "crash")) and not server.delayed("q"))
+
+
+def test_what_a_read_brings_after_sigquit_is_given_back_unstarted(alone, links, server, journal):
+    w = alone(redis={"url": links.url}, handler=journal.handler("sleep=60000")).wait_ready()
+    hold_a_delivery(server, links)
+    w.signal(signal.SIGQUIT)
+    w.wait_said("stopping (SIGQUIT)")
+    links.free()
+    assert w.wait_exit(2) == 0
+    assert given_back(server, 1) and not journal.starts()
+
+
+def test_what_a_read_brings_after_the_drain_limit_is_given_back_unstarted(
+        alone, links, server, journal):
+    w = alone(redis={"url": links.url}, supervisor={"drain_timeout": "200ms"}, concurrency=2,
+              handler=journal.handler("sleep=60000")).wait_ready()
+    server.add("q", b"x")
+    journal.wait_started(1)
+    hold_a_delivery(server, links)
+    w.signal(signal.SIGTERM)
+    w.wait_said("tasks still run")
+    links.free()
+    assert w.wait_exit(2) == 1
+    assert given_back(server, 2) and len(journal.starts()) == 1
+    assert "unsettled" not in w.out()
+
+
+# ---------------------------------------------------------------- the name is another's
+
+def test_fenced_with_a_settlement_under_way_and_its_link_cut(alone, links, server, journal, gate):
+    w = alone(redis={"url": links.url}, concurrency=1, lease="2s").wait_ready()
+    server.add("q", b"do %s" % str(gate).encode())
+    journal.wait_started(1)
+    links.hold(is_script("settle"))
+    gate.open()
+    wait_until(links.held)
+    take_the_name(server, w)
+    w.wait_said("now belongs to another worker")
+    links.cut("fetch")
+    links.free()
+    w.wait_ready(2, 10)
+    server.add("q", b"x")
+    wait_done(server, 2, 5)
+    assert len(journal.starts()) == 2
+
+
+def test_fenced_stops_its_handlers_also_where_a_lost_lease_lets_them_finish(
+        alone, server, journal, gate):
+    w = alone(concurrency=2, lease="2s", on_lost_lease="finish").wait_ready()
+    server.add("q", b"do %s" % str(gate).encode())
+    journal.wait_started(1)
+    take_the_name(server, w)
+    w.wait_ready(2, 6)
+    assert not journal.running()
+    server.add("q", b"x")
+    wait_done(server, 1, 3)
+
+
+def test_a_task_that_was_lost_and_comes_back_is_settled(alone, server, journal, gate):
+    w = alone(concurrency=2, lease="1s", on_lost_lease="finish").wait_ready()
+    entry, = server.add("q", b"do %s" % str(gate).encode())
+    journal.wait_started(1)
+    server.r.xclaim("q", "redisq", "other", 0, [entry])
+    w.wait_said("is another's now")
+    server.r.xgroup_destroy("q", "redisq")
+    wait_until(lambda: server.n_pending("q") == 1, 10, "it is delivered again")
+    assert list(server.consumers("q")) == [w.name()]
+    gate.open()
+    wait_done(server, 1, 5)
+    assert len(journal.starts()) == 1 and server.is_empty("q")
+
+
+def test_a_task_whose_entry_was_deleted_runs_on(alone, server, journal, gate):
+    w = alone(lease="1s").wait_ready()
+    entry, = server.add("q", b"do ignore_term=1 %s" % str(gate).encode())
+    journal.wait_started(1)
+    server.r.xdel("q", entry)
+    w.wait_said("it runs on")
+    assert journal.running()
+    gate.open()
+    journal.wait_ended(1)
+    wait_until(lambda: server.n_pending("q") == 0)
+    assert not journal.events("term") and not server.dead("q") and not server.delayed("q")
+    assert "late result" not in w.out()
+
+
+# ---------------------------------------------------------------- time that was lost
+
+def test_no_script_is_unknown_when_a_settlement_needs_it(alone, server, journal):
+    w = alone(concurrency=4)
+    for n in (1, 2):
+        w.wait_ready(1)
+        server.add("q", b"do sleep=100", b"do sleep=150", b"do exit=1 until=2")
+        wait_done(server, 3, 5)
+        assert n_stat(server, "errorstats", "errorstat_NOSCRIPT", "count") == 0
+        assert n_stat(server, "commandstats", "cmdstat_eval", "calls") == 0
+        # Redis knows nothing any more; the group is made again.
+        if n == 1:
+            server.stop()
+            assert server.start()
+            wait_until(lambda: server.r.exists("q"), 10, "the worker is back")
+
+
+def test_a_lost_order_to_move_delayed_tasks_is_given_again(alone, links, server, journal):
+    alone(redis={"url": links.url}, retry_delay="500ms").wait_ready()
+    server.add("q", b"do exit=1 until=2")
+    wait_until(lambda: server.delayed("q"))
+    links.refuse = is_script("promote")
+    wait_until(lambda: links.n_refused, 3)
+    links.refuse = None
+    wait_done(server, 1, 10)
+    first, second = journal.starts()
+    assert (second["t"] - first["t"]) / 1e9 < 2.5
+
+
+def test_a_stall_of_the_worker_is_no_timeout_of_its_task(alone, server, journal, gate):
+    w = alone(timeout="600ms", max_attempts=1).wait_ready()
+    server.add("q", b"do %s" % str(gate).encode())
+    journal.wait_started(1)
+    w.signal(signal.SIGSTOP)
+    try:
+        gate.open()
+        journal.wait_ended(1)
+        elapse(1)
+    finally:
+        w.signal(signal.SIGCONT)
+    wait_done(server, 1, 5)
+    assert not server.dead("q") and "timed out" not in w.out()
+
+
+def test_a_stall_of_the_worker_is_no_end_of_the_grace(alone, server, journal, gate):
+    w = alone(timeout="200ms", kill_grace="600ms", on_timeout="dead").wait_ready()
+    server.add("q", b"do ignore_term=1 %s" % str(gate).encode())
+    wait_until(lambda: journal.events("term"))
+    w.signal(signal.SIGSTOP)
+    try:
+        gate.open()
+        journal.wait_ended(1)
+        elapse(1)
+    finally:
+        w.signal(signal.SIGCONT)
+    wait_until(lambda: server.dead("q"))
+    assert server.dead("q")[0][1][b"redisq.exit"] == b"0"
+    assert "SIGKILL" not in w.out()
+
+
+# ---------------------------------------------------------------- Redis in trouble
+
+def test_a_demoted_master_is_not_flooded_with_connections(alone, server, journal):
+    alone().wait_ready()
+    before = server.r.info("stats")["total_connections_received"]
+    server.r.replicaof("127.0.0.1", "1")
+    elapse(6)
+    assert server.r.info("stats")["total_connections_received"] - before <= 3 * 6
+    server.r.replicaof("NO", "ONE")
+    server.add("q", b"x")
+    wait_done(server, 1, 5)
+
+
+def test_a_slow_answer_is_no_dead_link(alone, links, server, journal):
+    links.rate = 400000
+    # A read may take as long as it blocks, a quarter of the lease, and command_timeout.
+    w = alone(redis={"url": links.url, "command_timeout": "500ms"}, lease="4s").wait_ready()
+    server.add("q", b"x" * 900000)
+    wait_done(server, 1, 10)
+    assert len(journal.starts()) == 1
+    assert "no answer" not in w.out() and links.accepted == 2
+
+
+def test_one_link_is_enough_to_keep_and_settle_what_runs(alone, server, journal, gate):
+    w = alone(concurrency=2, lease="2s").wait_ready()
+    other = alone(concurrency=2, lease="2s").wait_ready()
+    other.signal(signal.SIGTSTP)
+    other.wait_said("quiet")
+    server.add("q", b"do %s" % str(gate).encode())
+    journal.wait_started(1)
+    other.signal(signal.SIGCONT)
+    other.wait_said("fetching again")
+    clients = server.r.client_list()
+    mine, = [c["id"] for c in clients if c["name"] == "redisq:%s:cmd" % w.name()]
+    server.r.config_set("maxclients", len(clients) - 1)
+    server.r.client_kill_filter(_id=mine)
+    stays(lambda: idle(server) < 2000, 4, "the lease is renewed")
+    assert "cmd link" in w.out()
+    gate.open()
+    wait_done(server, 1, 5)
+    server.r.config_set("maxclients", 1000)
+    assert len(journal.starts()) == 1
+
+
+def test_a_stdout_that_nobody_reads_stops_no_task(alone, server, journal, gate):
+    unread, stdout = os.pipe()
+    try:
+        alone(stdout=stdout, lease="1s", concurrency=1)
+        wait_until(lambda: server.consumers("q"))
+        server.add("q", b"do out=1000000 %s" % str(gate).encode())
+        journal.wait_started(1)
+        stays(lambda: idle(server) < 1000, 3, "the lease is renewed")
+        gate.open()
+        wait_done(server, 1, 10)
+        server.add("q", b"do out=100000")
+        wait_done(server, 2, 5)
+    finally:
+        os.close(stdout)
+        os.close(unread)
+
+
+def test_no_spin_while_redis_stands_still(alone, server, journal):
+    w = alone(lease="1s", redis={"command_timeout": "20s"}).wait_ready()
+    server.add("q", b"do sleep=100")
+    wait_done(server, 1)
+    server.pause()
+    try:
+        elapse(1.5)     # by then the worker cannot be sure of its name any more
+        n, ticks = switches(w.pid), procs.cpu_ticks(w.pid)
+        elapse(1.5)
+        assert switches(w.pid) - n < 100
+        assert procs.cpu_ticks(w.pid) - ticks < 30
+    finally:
+        server.go_on()
+    server.add("q", b"x")
+    wait_done(server, 2)
+
+
+def test_a_permission_that_is_missing_is_asked_for_with_back_off(alone, server, journal):
+    server.r.execute_command("ACL", "SETUSER", "w", "on", ">p", "~*", "+@all")
+    url = server.url.replace("//", "//w:p@")
+    w = alone(redis={"url": url}, lease="2s").wait_ready()
+    server.r.execute_command("ACL", "SETUSER", "w", "-evalsha", "-eval")
+    server.add("q", b"x")
+    w.wait_said("; trying again")
+    server.r.config_resetstat()
+    n = switches(w.pid)
+    elapse(3)
+    assert n_stat(server, "commandstats", "cmdstat_evalsha", "rejected_calls") <= 25
+    assert switches(w.pid) - n < 300
+    assert w.proc.poll() is None
+    server.r.execute_command("ACL", "SETUSER", "w", "+@all")
+    server.wait_empty("q", 15)
+    assert len(journal.starts()) == 1
+
+
+ODD = [b"*0\r\n", b":7\r\n", b"*2\r\n:1\r\n:1\r\n", b"$3\r\nabc\r\n", b"$-1\r\n", b"*-1\r\n",
+       b"+OK\r\n", b"*1\r\n*0\r\n", b"*4\r\n:1\r\n$1\r\nx\r\n*0\r\n$1\r\nx\r\n",
+       b"*4\r\n:1\r\n:5\r\n*3\r\n:-1\r\n:-1\r\n:-1\r\n*3\r\n*0\r\n:1\r\n:1\r\n",
+       b"*3\r\n:1\r\n$1\r\n5\r\n*4\r\n:1\r\n*0\r\n$3\r\nabc\r\n:3\r\n"]
+# Nine entries, where at most two were asked for.
+MANY = b"*1\r\n*2\r\n$1\r\nq\r\n*9\r\n" + b"".join(
+    b"*2\r\n$3\r\n9-%d\r\n*2\r\n$7\r\npayload\r\n$1\r\nx\r\n" % i for i in range(9))
+ODD_READS = [MANY] + ODD + [
+    b"*1\r\n*2\r\n$1\r\nq\r\n*1\r\n$3\r\nabc\r\n", b"*1\r\n*2\r\n$1\r\nq\r\n$3\r\nabc\r\n",
+    b"*1\r\n*2\r\n$1\r\nq\r\n*1\r\n*2\r\n:1\r\n*0\r\n",
+    b"*2\r\n*2\r\n$1\r\nq\r\n*0\r\n*2\r\n$1\r\nq\r\n*0\r\n"]
+# What is answered oddly: which answers in turn (None = the true one), and how many at least.
+LIES = {"renew": (ODD[:3] + [x for odd in ODD[3:] for x in (None, odd)], len(ODD)),
+        "settle": (ODD, 4),
+        "scan": (ODD, 5),
+        "take": (ODD, 4),
+        "promote": (ODD, 1),
+        "XREADGROUP": (ODD_READS, len(ODD_READS))}
+
+
+@pytest.mark.parametrize("what", LIES)
+def test_an_odd_answer_is_no_verdict(alone, links, server, journal, gate, what):
+    w = alone(redis={"url": links.url}, lease="1s", concurrency=2).wait_ready()
+    server.add("q", b"do ignore_term=1 %s" % str(gate).encode())
+    journal.wait_started(1)
+    asked = sum(links.seen.values())
+    answers, n = LIES[what]
+    links.lies = [is_read if what == "XREADGROUP" else is_script(what), answers]
+    if what == "settle":
+        server.add("q", b"x", b"x", b"x")
+    if what == "promote":
+        server.add("q", b"do exit=1 until=2")
+    if what == "take":
+        release_one(server)
+    wait_until(lambda: links.n_lies >= n, 20, "lies are told")
+    elapse(0.3)
+    assert sum(links.seen.values()) - asked < 150, "no spin"
+    links.lies = None
+    assert w.proc.poll() is None
+    assert len(journal.running()) == 1 and not journal.events("term")
+    gate.open()
+    server.wait_empty("q", 15)
+    assert journal.runs()[journal.starts()[0]["id"]] == 1 and journal.most_at_once() <= 2
+    assert "late result" not in w.out() and "another's" not in w.out()
+
+
+def release_one(server):
+    """An entry that somebody had and let go of."""
+    with server.r.pipeline(transaction=True) as p:
+        p.xadd("q", {"payload": "x"})
+        p.xreadgroup("redisq", "other", {"q": ">"}, count=1)
+        entry = p.execute()[0]
+    server.r.xclaim("q", "redisq", "other", 0, [entry], time=1, justid=True)
