@@ -4,7 +4,8 @@
     redisq-supervisor -e -q demo -- etc/handlers/echo.py
     redisqctl push demo '{"say": "hello"}'      done
     redisqctl push demo '{"fail": true}'        a failed attempt, tried again after the back-off
-    redisqctl push demo '{"later_ms": 5000}'    not now: tried again in five seconds
+    redisqctl push demo '{"busy_ms": 5000}'     a failed attempt that says when to try again
+    redisqctl push demo '{"later_ms": 5000}'    not now: again in five seconds, no attempt charged
     redisqctl push demo 'no json'               can never work: dead at once
 """
 import json
@@ -26,11 +27,14 @@ except ValueError as e:
     print("not JSON: %s" % e, file=sys.stderr)
     sys.exit(EX_DATAERR)
 
-# REDISQ_ID stays the same over all attempts: hand it to whoever must not do the thing twice.
+# REDISQ_QUEUE and REDISQ_ID stay the same over all attempts: together they are the idempotency key
+# for whoever must not do the thing twice.
 print("task %s, attempt %s" % (os.environ["REDISQ_ID"], os.environ["REDISQ_ATTEMPT"]))
 if task.get("fail"):
     sys.exit(1)
-if "later_ms" in task:
-    answer(type="retry", error="asked for later", delay_ms=task["later_ms"])
+if "busy_ms" in task:
+    answer(type="retry", error="the provider is busy", delay_ms=task["busy_ms"])
+elif "later_ms" in task:
+    answer(type="snooze", delay_ms=task["later_ms"])
 else:
     print(task.get("say", task))
