@@ -6,6 +6,7 @@
 #   make DEVELOPER=1        warnings are errors       make V=1       whole command lines
 #   make run                a demonstration that ends by itself
 #   make test               everything that must hold; ends with "N passed, N failed"
+#   make chaos SECONDS=120  faults of all kinds at random (SEED=N repeats a run), on the asan programs
 #   make install DESTDIR= PREFIX=/usr/local           make uninstall with the same
 
 VARIANT ?= release
@@ -162,6 +163,16 @@ tools: $(TOOLS)
 integration: all tools
 	REDISQ_BUILD=$(abspath $(OUT)) /usr/bin/python3 -m pytest -q $(or $(T),test/integration)
 
+# make chaos SECONDS=120 SEED=7 [VARIANT=release]
+chaos:
+ifeq ($(origin VARIANT),file)
+	@$(MAKE) --no-print-directory VARIANT=asan chaos
+else
+	@$(MAKE) --no-print-directory -s all tools
+	@REDISQ_BUILD=$(abspath $(OUT)) nice /usr/bin/python3 test/chaos/chaos.py \
+		--seconds $(if $(filter file,$(origin SECONDS)),120,$(SECONDS)) $(if $(SEED),--seed $(SEED))
+endif
+
 test:
 	@sh test/run
 run:
@@ -229,7 +240,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all clean docs docs-check unit tools integration fuzz test run lint cppcheck clang-tidy \
+.PHONY: all clean docs docs-check unit tools integration fuzz test chaos run lint cppcheck clang-tidy \
 	check-static valgrind install uninstall
 .PRECIOUS: $(OBJ)/%.o
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -10,6 +10,8 @@
  *   exit=N            exit status            signal=N    kill itself by signal N
  *   parent=N          kill its worker by signal N
  *   until=N           exit= and signal= only while REDISQ_ATTEMPT < N
+ *   until_run=N       the same while REDISQ_DELIVERIES < N
+ *   hang=MS           as sleep=, while exit= applies
  *   ignore_term=1     SIGTERM only writes a journal line
  *   group=MS          a child in the same process group that sleeps that long
  *   setsid=MS         a grandchild in its own session that sleeps that long
@@ -40,7 +42,8 @@
 #define MAX_ALIVE 1024
 
 struct knobs {
-	long sleep_ms, exit_code, signo, parent_signo, until, ignore_term, group_ms, setsid_ms, out, err, chunk;
+	long sleep_ms, exit_code, signo, parent_signo, until, until_run, hang_ms, ignore_term,
+		group_ms, setsid_ms, out, err, chunk;
 	const char *gate, *say, *tail, *cry, *fd3, *save;
 	int no_read;
 };
@@ -280,16 +283,12 @@ static void turn(struct knobs *k, char *word)
 	} numbers[] =
 		{
 #define N(name, field) {name, offsetof(struct knobs, field)}
-			N("sleep", sleep_ms),
-			N("exit", exit_code),
-			N("signal", signo),
-			N("parent", parent_signo),
-			N("until", until),
-			N("ignore_term", ignore_term),
-			N("group", group_ms),
-			N("setsid", setsid_ms),
-			N("out", out),
-			N("err", err),
+			N("sleep", sleep_ms), N("exit", exit_code),
+			N("signal", signo),   N("parent", parent_signo),
+			N("until", until),    N("until_run", until_run),
+			N("hang", hang_ms),   N("ignore_term", ignore_term),
+			N("group", group_ms), N("setsid", setsid_ms),
+			N("out", out),        N("err", err),
 			N("chunk", chunk),
 		},
 	  texts[] = {
@@ -348,7 +347,7 @@ static void save(const char *dir, const char *data, size_t len)
 
 int main(int argc, char **argv)
 {
-	struct knobs k = {.chunk = 65536, .until = 1 << 30};
+	struct knobs k = {.chunk = 65536, .until = 1 << 30, .until_run = 1 << 30};
 	struct sigaction sa = {.sa_handler = on_term};
 	size_t len = 0;
 	char *data = NULL;
@@ -392,10 +391,13 @@ int main(int argc, char **argv)
 				*p = ' ';
 		put(3, text ? text : "", "\n");
 	}
+	fails = atoi(env("REDISQ_ATTEMPT")) < k.until &&
+		atoi(env("REDISQ_DELIVERIES")) < k.until_run;
+	if (fails && k.hang_ms)
+		k.sleep_ms = k.hang_ms;
 	work(&k);
 	if (k.tail)
 		put(1, k.tail, "");
-	fails = atoi(env("REDISQ_ATTEMPT")) < k.until;
 	enlist(argv[1], 0);
 	if (fails && k.parent_signo) {
 		kill(getppid(), (int)k.parent_signo);
