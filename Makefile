@@ -70,7 +70,7 @@ SUPERVISOR := children control control_socket credit daemon facts fleet generati
 WORKER := main worker worker_tasks worker_drain worker_breaker orders ledger task verdict breaker reply lease group args fields answer \
 	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle \
 	stream_care stream_take stream_handover stream_trouble strays suspect
-CTL := client entry logtail main options out redis table target verb_letters verb_logs verb_other \
+CTL := client entry logtail main options out redis table target verb_audit verb_letters verb_logs verb_other \
 	verb_pending verb_process verb_push verb_show verb_stats verb_status
 
 SCRIPTS := $(wildcard common/scripts/*.lua)

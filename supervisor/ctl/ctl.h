@@ -25,6 +25,8 @@ ctl_verb_fn verb_ping, verb_reload, verb_stop, verb_start, verb_restart, verb_sc
 ctl_verb_fn verb_logs;
 /* verb_push.c */
 ctl_verb_fn verb_push;
+/* verb_audit.c */
+ctl_verb_fn verb_audit;
 /* verb_stats.c */
 ctl_verb_fn verb_stats;
 /* verb_show.c: show QUEUE ID, and show SLOT through verb_describe() */

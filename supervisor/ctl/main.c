@@ -33,6 +33,7 @@ static const struct verb {
 	{{"startup"}, verb_startup, 0, 1, "startup"},
 	{{"push"}, verb_push, 1, 2, "push QUEUE [--field K=V]... [PAYLOAD|-|--lines]"},
 	{{"stats"}, verb_stats, 0, 1, "stats [QUEUE] [--json]"},
+	{{"audit"}, verb_audit, 1, 1, "audit QUEUE"},
 	{{"show"}, verb_show, 1, 2, "show QUEUE ID [--json]"},
 	{{"pending"}, verb_pending, 1, 1, "pending QUEUE [--json]"},
 	{{"dead"}, verb_dead, 2, SIZE_MAX, "dead list|show|retry|drop QUEUE [ID...|--all]"},
@@ -60,6 +61,7 @@ static const char help[] =
 	"Tasks (Redis itself; no supervisor needed)\n"
 	"  push QUEUE [--field K=V]... [PAYLOAD|-|--lines]\n"
 	"  stats [QUEUE] [--json]          how many are where\n"
+	"  audit QUEUE                     does the account add up?\n"
 	"  show QUEUE ID                   one task, wherever it is\n"
 	"  pending QUEUE                   what runs, for whom, since when\n"
 	"  dead list|show|retry|drop QUEUE [ID...|--all]\n"
