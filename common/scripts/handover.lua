@@ -10,12 +10,12 @@ local held = nonce_of(redis.call('GET', claim))
 if held and held ~= nonce and held ~= 'dead:' .. nonce then return {-1} end
 local bad = wrong_type({[crash] = 'hash'})
 if bad then return bad end
+local page = redis.call('XPENDING', stream, group, ARGV[6], '+', 1000, dead)
 unlock_at_oom(stream)
 redis.call('SET', claim, 'dead:' .. nonce, 'PX', ARGV[5]) -- nobody takes the name meanwhile
 
 local ran = {}
 for i = 1, tonumber(ARGV[8]) do ran[ARGV[7 + 2 * i]] = ARGV[8 + 2 * i] end
-local page = redis.call('XPENDING', stream, group, ARGV[6], '+', 1000, dead)
 local ids, charged, last = {}, 0, ''
 for _, p in ipairs(page or {}) do
   if p[1] ~= ARGV[6] then

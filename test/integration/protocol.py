@@ -111,6 +111,13 @@ class Protocol:
                                           self.ckpt, self.crash, self.counters],
                               limit, self.dead_max))
 
+    def handover(self, dead, nonce, *ran, charge=1, start="-", cause="alone worker signal 9 SIGKILL",
+                 ttl=LEASE):
+        """One page: [-1], or [moved, charged, last id of the page]."""
+        return plain(self.run("handover", [self.queue, self.claim_key(dead), self.crash],
+                              self.group, dead, nonce, charge, ttl, start, cause, len(ran),
+                              *[x for t in ran for x in t]))
+
     def delconsumer(self, name, nonce=""):
         return self.run("delconsumer", [self.queue, self.claim_key(name), self.names],
                         self.group, name, nonce)

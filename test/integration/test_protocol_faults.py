@@ -74,6 +74,8 @@ CALLS = {
     "batch": (lambda p: p.settle("me", done(p.t[0]), retry(p.t[1], 10 ** 6), letter(p.t[2]),
                                  hold(p.t[3]), release(p.t[4]), crash(p.t[5], 10 ** 6)), ("t0",)),
     "promote": (lambda p: p.promote(), ()),
+    "handover": (lambda p: p.handover("me", "n1", *p.t[:6]), ()),
+    "handover of a claim that ran out": (lambda p: p.handover("old", "n0", p.t[11]), ()),
     "delconsumer": (lambda p: p.delconsumer("empty", "n3"), ()),
     "delconsumer in use": (lambda p: p.delconsumer("me", "n1"), ()),
     "dead retry": (lambda p: p.readd(p.letters), ()),
@@ -129,6 +131,9 @@ def test_a_settlement_under_a_wrong_name_or_token_changes_no_key(p, verdict, k):
     (lambda p: p.take("me", "n1", (p.t[10][0], "old", 2), (p.t[11][0], "old", 9)), {}),
     (lambda p: p.take("me", "n1", (p.t[10][0], "me", 1), (p.t[11][0], "you", 1)), {}),
     (lambda p: p.take("empty", "n3", (p.t[0][0], "me", 1)), {}),
+    (lambda p: p.handover("me", "n2", *p.t[:6]), [-1]),
+    (lambda p: p.handover("me", "", *p.t[:6]), [-1]),
+    (lambda p: p.handover("me", "dead:n1", *p.t[:6]), [-1]),
     (lambda p: p.delconsumer("empty", "n4"), -1),
     (lambda p: p.delconsumer("empty", ""), -1),
     (lambda p: p.delconsumer("old", "n0"), 0),
@@ -242,7 +247,7 @@ def test_a_group_that_is_gone_changes_nothing(p):
     bodies = p.r.hgetall(p.bodies)
     p.r.xgroup_destroy(p.queue, p.group)
     before = p.dumps()
-    for name in SETTLES + ["renew", "take", "scan", "claim"]:
+    for name in SETTLES + ["renew", "take", "scan", "claim", "handover"]:
         assert "NOGROUP" in refused(lambda: CALLS[name][0](p)), name
     assert p.dumps() == before and p.r.hgetall(p.bodies) == bodies
 

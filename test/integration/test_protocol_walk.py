@@ -55,10 +55,42 @@ class Walk(Protocol):
         if name:
             _, tasks = self.workers.pop(name)
             self.zombies += [(name, i, t) for i, t in tasks.items()]
-            self.rich.delete(self.claim_key(name))
+            self.fall_silent(name)
+
+    def fall_silent(self, name):
+        """A lease goes by."""
+        self.rich.delete(self.claim_key(name))
+        for entry, (owner, idle, _) in self.pending().items():
+            if owner == name and idle < RELEASED:
+                self.make_idle(name, LEASE + 1, entry)
+
+    def step_death_seen_by_a_supervisor(self):
+        """Handed over at once, twice, and what ran is charged once."""
+        name = self.worker()
+        if not name:
+            return
+        nonce, tasks = self.workers[name]
+        ran = [t for t in tasks.items() if self.rng.random() < 0.8]
+        expected = {entry: self.rich.hget(self.crash, entry) for entry in self.pending()}
+        for entry, token in ran:
+            owner, _, count = self.pending().get(entry, ("", 0, 0))
+            if (owner, count) == (name, token):
+                n = int((expected[entry] or b"0").split(b":")[0]) + 1
+                if (expected[entry] or b"::").split(b":")[1] != b"%d" % token:
+                    expected[entry] = b"%d:%d:company worker exit 3" % (n, token)
+        del self.workers[name]
+        self.zombies += [(name, i, t) for i, t in tasks.items()]
+        try:
+            self.handover(name, nonce, *ran, cause="company worker exit 3")
+            assert self.handover(name, nonce, *ran, cause="company worker exit 3")[1] == 0
             for entry, (owner, idle, _) in self.pending().items():
-                if owner == name and idle < RELEASED:
-                    self.make_idle(name, LEASE + 1, entry)
+                assert owner != name or idle > RELEASED
+                assert self.rich.hget(self.crash, entry) == expected[entry]
+            if self.rng.random() < 0.5:
+                self.delconsumer(name, nonce)
+        finally:  # what was refused is left to the leases
+            self.r = self.rich
+            self.fall_silent(name)
 
     def step_read(self):
         name = self.worker()
