@@ -232,11 +232,14 @@ static void work(const struct knobs *k)
 	}
 }
 
+/* Returns when its "child" is in the journal: it may be swept away from then on. */
 static void sleeper(long ms, int own_session)
 {
-	pid_t pid = fork();
+	char end;
+	int noted[2];
+	pid_t pid;
 
-	if (pid < 0)
+	if (pipe(noted) < 0 || (pid = fork()) < 0)
 		die("fork");
 	if (pid == 0) {
 		struct timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -244,10 +247,16 @@ static void sleeper(long ms, int own_session)
 		if (own_session && (fork() || setsid() < 0))
 			_exit(0);
 		event("child", getpid());
+		close(noted[0]);
+		close(noted[1]);
 		while (nanosleep(&t, &t) && errno == EINTR)
 			;
 		_exit(0);
 	}
+	close(noted[1]);
+	while (read(noted[0], &end, 1) < 0 && errno == EINTR)
+		;
+	close(noted[0]);
 }
 
 static void pour(int fd, long bytes, long chunk)

@@ -40,7 +40,7 @@ def test_exit_1_is_retried_after_the_back_off_and_then_dead(sup, server, journal
 
 
 def test_retry_then_success(sup, server, journal):
-    sup(queues=queue(journal))
+    sup(queues=queue(journal, breaker_failures=0))
     server.add("q", *[b"do exit=1 until=3"] * 10)
     server.wait_empty("q")
     assert server.counters("q")["done"] == 10 and not server.dead("q")
