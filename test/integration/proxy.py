@@ -11,7 +11,8 @@ class Proxy:
         self.links = []
         self.frozen = False
         self.refusing = False
-        self.delay = 0.0
+        self.delay = 0.0       # of every link
+        self.delay_of_new = 0.0  # of each link that is accepted from now on, for its life
         self.accepted = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -30,6 +31,7 @@ class Proxy:
             with self.lock:
                 self.accepted += 1
                 refuse = self.refusing
+                own_delay = self.delay_of_new
             try:
                 if refuse:
                     raise ConnectionRefusedError
@@ -43,9 +45,10 @@ class Proxy:
             with self.lock:
                 self.links.append((client, server))
             for a, b in ((client, server), (server, client)):
-                threading.Thread(target=self._carry, args=(a, b), daemon=True).start()
+                threading.Thread(target=self._carry, args=(a, b, own_delay),
+                                 daemon=True).start()
 
-    def _carry(self, source, sink):
+    def _carry(self, source, sink, own_delay):
         due = threading.Event()
         try:
             while True:
@@ -55,7 +58,7 @@ class Proxy:
                 arrived = time.monotonic()
                 with self.lock:
                     self.lock.wait_for(lambda: not self.frozen)
-                    delay = self.delay
+                    delay = max(self.delay, own_delay)
                 due.wait(max(0.0, arrived + delay - time.monotonic())) if delay else None
                 sink.sendall(data)
         except OSError:

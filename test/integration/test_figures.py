@@ -43,6 +43,78 @@ def test_replacement_is_ready_within_20_ms(sup, server, journal):
     assert median < 20, times
 
 
+def percentile(times, p):
+    return sorted(times)[min(len(times) - 1, int(len(times) * p / 100))]
+
+
+def kill_and_time(s, journal, victim):
+    """kill -9 of that worker, until the handlers of its tasks have started again: [ms]."""
+    starts, alive = journal.starts(), journal.running()
+    tasks = [e["id"] for e in starts if e["pid"] in alive and e["ppid"] == victim]
+    begun = time.monotonic_ns()
+    os.kill(victim, signal.SIGKILL)
+
+    def again():
+        new = [e for e in journal.starts()[len(starts):] if e["id"] in tasks]
+        return new if len(new) == len(tasks) else None
+    return [(e["t"] - begun) / 1e6 for e in wait_until(again, 20, every=0.05)]
+
+
+def fill(server, journal, gate, n):
+    """n new tasks that run until the gate opens; those before have ended."""
+    server.wait_empty("q")
+    gate.shut()
+    started = len(journal.starts())
+    server.add("q", *[b"do " + str(gate).encode()] * n)
+    journal.wait_started(started + n)
+
+
+@pytest.mark.parametrize("spare", [True, False], ids=["others have room", "all are full"])
+def test_a_killed_workers_task_runs_again_within_10_ms(sup, server, journal, gate, spare):
+    """all are full: only the replacement of the dead worker can take it."""
+    s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 1}},
+            supervisor={"workers": 10, "log_level": "info", "stable_after": "1s"})
+    s.wait_ready(10)
+    gate.open()
+    killed, times = {}, []
+    while len(times) < 40:
+        fill(server, journal, gate, 7 if spare else 10)
+
+        def candidates():  # busy, and ready for so long that its restart is not put off
+            return [w for w in s.wait_ready(10) if w["running"] and w["uptime_ms"] > 1200]
+        row = min(wait_until(candidates), key=lambda w: killed.get(w["slot"], 0))
+        killed[row["slot"]] = killed.get(row["slot"], 0) + 1
+        times += kill_and_time(s, journal, row["pid"])
+        gate.open()
+    p50, p99 = percentile(times, 50), percentile(times, 99)
+    figure("kill -9 of one of 10 workers, %s, to its task's handler started again: "
+           "p50 %.1f ms, p99 %.1f ms of %d kills on %d slots",
+           "others have room" if spare else "all are full", p50, p99, len(times), len(killed))
+    server.wait_empty("q")
+    assert journal.most_at_once() <= 10
+    assert p50 < 10 and p99 < 100, sorted(times)
+
+
+def test_the_task_of_the_only_worker_runs_again_within_10_ms(sup, server, journal, gate):
+    s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 1}},
+            supervisor={"workers": 1, "log_level": "info", "stable_after": "100ms",
+                        "crash_limit": 1000})
+    s.wait_ready(1)
+    gate.open()
+    times = []
+    while len(times) < 20:
+        fill(server, journal, gate, 1)
+        row, = wait_until(lambda: [w for w in s.ready() if w["uptime_ms"] > 300])
+        times += kill_and_time(s, journal, row["pid"])
+        gate.open()
+    p50, p99 = percentile(times, 50), percentile(times, 99)
+    figure("kill -9 of the only worker to its task's handler started again: p50 %.1f ms, "
+           "p99 %.1f ms of %d", p50, p99, len(times))
+    server.wait_empty("q")
+    assert journal.most_at_once() == 1
+    assert p50 < 10 and p99 < 100, sorted(times)
+
+
 def test_idle_wakeups_and_memory(sup, server, journal):
     s = sup(queues={"q": {"handler": journal.handler()}},
             supervisor={"workers": 4, "log_level": "info"})
