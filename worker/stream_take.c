@@ -234,9 +234,10 @@ static void on_scanned(void *arg, const struct redisReply *r)
 		/* Asked for while this look was under way: what it has not seen says nothing. */
 		pass_over(q, now);
 	} else if (last.len == 0) {
-		q->take_first = false;
+		/* Set aside, it stays so until the suspect that runs has ended: alone. */
+		q->take_first = q->w->quarantine && ledger_in_use(&q->w->ledger) > 0;
 		pass_over(q, now);
-		if (q->w->quarantine)
+		if (q->w->quarantine && !q->take_first)
 			q->events->on_cleared(q->w, q);
 	} else {
 		snprintf(q->scan_from, sizeof(q->scan_from), "%.*s", (int)last.len, last.data);

@@ -51,15 +51,16 @@ def handed_over(s):
 
 
 def begin(sup, journal, server, gate, workers=2, redis=None, supervisor=None, n=None, **keys):
-    """A supervisor whose places are all taken, by tasks that run until the gate opens."""
+    """A supervisor, and n tasks (default: all it has places for) that run until the gate opens."""
     queue = dict(dict(CALM, handler=journal.handler(), concurrency=1), **keys)
     s = sup(queues={"q": queue}, redis=redis, supervisor=dict({"workers": workers},
                                                                **(supervisor or {})))
     s.wait_ready(workers)
     places = workers * queue["concurrency"]
     ids = server.add("q", *[b"do setsid=60000 " + str(gate).encode()] * (n or places))
-    journal.wait_started(places)
-    wait_until(lambda: sum(w["running"] for w in s.ready()) == places)
+    at_once = min(len(ids), places)
+    journal.wait_started(at_once)
+    wait_until(lambda: sum(w["running"] for w in s.ready()) == at_once)
     return s, ids
 
 
@@ -148,6 +149,22 @@ def test_a_successor_is_not_filled_with_new_tasks_first(sup, server, journal, ga
     assert journal.starts()[6]["id"] in lost
     stays(lambda: len(journal.starts()) == 7, 0.3, "a suspect runs alone")
     finish(server, journal, gate, ids, lost, 6)
+
+
+def test_a_suspect_runs_alone_until_it_has_ended(sup, server, journal, gate):
+    s, ids = begin(sup, journal, server, gate, workers=1, n=1, concurrency=3)
+    kill(worker(s, 0))
+    wait_again(journal, ids)
+    s.ctl("scale", "2", check=0)
+    others = server.add("q", *[b"x"] * 20)
+    wait_until(lambda: server.counters("q").get("done") == 20)
+    suspect = journal.starts(ids[0])[1]
+    assert suspect["ppid"] not in {e["ppid"] for t in others for e in journal.starts(t)}
+    assert "no suspect is left" not in s.log("q")
+    gate.open()
+    server.wait_empty("q")
+    wait_until(lambda: "no suspect is left" in s.log("q"))
+    assert s.out().count("is set aside") == 1
 
 
 def test_two_workers_killed_at_once(sup, server, journal, gate):
