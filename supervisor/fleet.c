@@ -188,17 +188,23 @@ static void tend_graves(struct fleet *f)
 	}
 }
 
-/* Every worker that can run a script for a dead one: ready, or at least not gone yet. */
+/*
+ * Every worker that can run a script for a dead one: those that are ready first; in a drain, when
+ * no other is left, those that have not gone yet. What they release the next start finds at once.
+ */
 static void give_orders(struct fleet *f)
 {
-	struct proc **heirs = xcalloc(f->n_slots, sizeof(*heirs));
+	static const enum proc_state states[] = {PROC_READY, PROC_DRAINING};
+	struct proc **heirs = xcalloc(2 * f->n_slots, sizeof(*heirs));
 	size_t n = 0;
 
-	for (size_t i = 0; i < f->n_slots; i++) {
-		struct proc *p = f->slots[i]->current;
+	for (size_t k = 0; k < ARRAY_LEN(states); k++) {
+		for (size_t i = 0; i < f->n_slots; i++) {
+			struct proc *p = f->slots[i]->current;
 
-		if (p && p->chan && p->state == PROC_READY)
-			heirs[n++] = p;
+			if (p && p->chan && p->was_ready && p->state == states[k])
+				heirs[n++] = p;
+		}
 	}
 	if (!handovers_assign(&f->handovers, heirs, n, clock_mono_ms()))
 		ev_timer_stop(f->house->loop, &f->order_timer);

@@ -303,6 +303,23 @@ def test_a_worker_of_a_queue_that_is_removed_dies(sup, server, journal, gate):
     assert journal.most_at_once() <= 2
 
 
+def test_a_worker_dies_while_all_drain(sup, server, journal, gate):
+    """Another one that drains hands over; the next start need not wait for the lease."""
+    s, ids = begin(sup, journal, server, gate)
+    victim = worker(s, 1)
+    (task, _), = tasks_of(journal, victim).items()
+    s.signal(signal.SIGTERM)
+    wait_until(lambda: [w["state"] for w in s.workers()] == ["draining"] * 2)
+    kill(victim)
+    wait_until(lambda: "worker_%d" % victim in handed_over(s))
+    assert crashes(server) == {task: "1:1:alone worker " + KILLED}
+    gate.open()
+    assert s.wait_exit() == 0
+    assert len(journal.starts()) == 2
+    s.start()
+    finish(server, journal, gate, ids, [task], 2)
+
+
 # ---- what is no crash
 
 def scale_down(s, *_):
