@@ -170,7 +170,7 @@ ifeq ($(origin VARIANT),file)
 else
 	@$(MAKE) --no-print-directory -s all tools
 	@REDISQ_BUILD=$(abspath $(OUT)) nice /usr/bin/python3 test/chaos/chaos.py \
-		--seconds $(if $(filter file,$(origin SECONDS)),120,$(SECONDS)) $(if $(SEED),--seed $(SEED))
+		--seconds $(if $(filter file,$(origin SECONDS)),120,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif
 
 test:

@@ -4,7 +4,7 @@ Load on real programs while workers, handlers, supervisor, Redis and the way to 
 stopped and cut, and the operator gives orders. Afterwards nothing may be lost, every repetition
 must have its cause, and no limit may have been exceeded.
 
-    chaos.py [--seconds 120] [--seed N] [--rate TASKS/s] [--keep]      or make chaos SECONDS= SEED=
+    chaos.py [--seconds 120] [--seed N] [--rate TASKS/s] [--every S]   or make chaos SECONDS= SEED=
 
 The same seed makes the same schedule and the same tasks. REDISQ_BUILD names the programs (default
 build/asan). Ends with "N passed, N failed"; what a failed run wrote is kept, its place is said.
@@ -28,7 +28,7 @@ from faults import QUEUE, Faults                 # noqa: E402
 from load import Producer                        # noqa: E402
 from proxy import Proxy                          # noqa: E402
 from redisserver import RedisServer              # noqa: E402
-from runs import Journal, Watch                  # noqa: E402
+from runs import Journal, State, Watch          # noqa: E402
 from supervised import Supervisor                # noqa: E402
 from verify import Verdict                       # noqa: E402
 from waiting import wait_until                   # noqa: E402
@@ -53,17 +53,19 @@ class Chaos:
             queues={QUEUE: {
                 "handler": self.journal.handler(), "concurrency": schedule.CONCURRENCY,
                 "lease": "%gs" % schedule.LEASE, "timeout": "%gs" % schedule.TIMEOUT,
-                "kill_grace": "%dms" % (schedule.KILL_GRACE * 1000), "retry_delay": "100ms",
+                "kill_grace": "%dms" % (schedule.KILL_GRACE * 1000),
+                "retry_delay": "%dms" % (schedule.RETRY_DELAY * 1000),
                 "retry_delay_max": "1s", "max_attempts": 1000, "max_crashes": 1000,
                 "max_snoozes": 1000, "breaker_failures": 0}},
             supervisor={"workers": schedule.K, "log_level": args.log_level, "log_keep": 20,
                         "heartbeat_timeout": schedule.heartbeat(self.seed),
                         "drain_timeout": "10s", "kill_timeout": "2s", "restart_delay": "50ms",
                         "restart_delay_max": "1s", "stable_after": "2s", "crash_limit": 10000})
-        self.plan = schedule.events(self.seed, self.seconds)
+        self.plan = schedule.events(self.seed, self.seconds, args.every)
         self.faults = Faults(self.sup, self.server, self.proxy, self.journal)
         self.producer = Producer(self.seed, args.rate, self.server.socket)
-        self.watch = Watch(self.sup, self.journal, self.faults, self.faults.client)
+        self.watch = Watch(self.journal)
+        self.state = State(self.sup, self.faults, self.faults.client)
         self.begun = time.monotonic()
         self.idle = threading.Event()
 
@@ -83,6 +85,7 @@ class Chaos:
         self.sup.wait_ready(schedule.K)
         self.producer.start()
         self.watch.start()
+        self.state.start()
         self.begun = begun = time.monotonic()
         said = 0
         for when, kind, values in self.plan + [(self.seconds, None, None)]:
@@ -148,6 +151,7 @@ class Chaos:
         self.journal.read()
         v.places()
         self.watch.stop()
+        self.state.stop()
         self.faults.ending = self.sup.proc
         rc = self.sup.stop() if self.sup.proc.poll() is None else None
         v.check("the supervisor ends well at TERM", [] if rc == 0 else ["exit %s" % rc])
@@ -169,7 +173,7 @@ class Chaos:
 
     def close(self):
         """Nothing of ours stays, whatever happened."""
-        for thread in (self.producer, self.watch):
+        for thread in (self.producer, self.watch, self.state):
             thread.over.set()
         if self.sup.proc.poll() is None:
             self.sup.proc.kill()
@@ -189,15 +193,17 @@ def main():
     p.add_argument("--seconds", type=float, default=120)
     p.add_argument("--seed", default=None)
     p.add_argument("--rate", type=float, default=25)
+    p.add_argument("--every", type=float, default=0.8, help="seconds between faults, on average")
     p.add_argument("--log-level", default="info")
     p.add_argument("--keep", action="store_true", help="keep what the run wrote")
     args = p.parse_args()
     args.seed = args.seed or str(random.SystemRandom().randrange(1000000))
     directory = tempfile.mkdtemp(prefix="chaos-%s-" % args.seed, dir="/tmp")
-    plan = schedule.events(args.seed, args.seconds)
+    plan = schedule.events(args.seed, args.seconds, args.every)
     print("seed %s: %g s, %d faults (schedule %s), heartbeat_timeout = %s" % (
         args.seed, args.seconds, len(plan), schedule.digest(plan), schedule.heartbeat(args.seed)),
         flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # cleans up, too
     chaos = Chaos(args, directory)
     try:
         chaos.rage()
@@ -208,7 +214,8 @@ def main():
         print("\nkept: %s" % directory)
     else:
         shutil.rmtree(directory, ignore_errors=True)
-    print("seed %s: make chaos SECONDS=%g SEED=%s" % (args.seed, args.seconds, args.seed))
+    other = ' ARGS="--every %g"' % args.every if args.every != p.get_default("every") else ""
+    print("seed %s: make chaos SECONDS=%g SEED=%s%s" % (args.seed, args.seconds, args.seed, other))
     print("%d passed, %d failed" % (verdict.n_passed, verdict.n_failed))
     return 1 if verdict.n_failed else 0
 

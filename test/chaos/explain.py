@@ -1,7 +1,7 @@
 """Why did a task run again? Each run but the last of a task is put down to a cause, or to none."""
 import bisect
 
-from schedule import LEASE, TIMEOUT
+from schedule import LEASE, RETRY_DELAY, TIMEOUT
 
 BEFORE = 0.3    # from a handler's start to its first words, on a loaded machine; seconds
 # A task is another's only when its owner was silent for a lease. That a link is lost, or slow, is
@@ -49,7 +49,8 @@ class Causes:
         if run.end is None and self.hit(run.pid, "kill handler", begin, end):
             return "its handler was killed"
         planned = task.planned(run.deliveries)
-        if planned == "timed out" or (run.end is not None and planned != "done"):
+        if planned == "timed out" or (planned != "done" and run.end is not None and
+                                      again.t - run.end >= RETRY_DELAY * 0.95e9):
             return "planned: " + planned
         if self.hit(run.worker, "kill worker", begin, end):
             return "its worker was killed"

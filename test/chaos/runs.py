@@ -7,6 +7,9 @@ import threading
 import time
 
 import procs
+import redis
+
+from faults import QUEUE
 
 
 class Run:
@@ -44,6 +47,7 @@ class Journal:
 
     def read(self):
         """Takes in what was written since."""
+        grown = []
         with self.lock, open(self.path, "rb") as f:
             f.seek(self.at)
             text = f.read()
@@ -54,14 +58,14 @@ class Journal:
                 if e["ev"] == "start":
                     run = Run(e)
                     self.runs.setdefault(run.id, []).append(run)
+                    grown.append(run.id)
                     self.by_pid[run.pid] = run
                     self.n_starts += 1
                     self.most = max(self.most, run.beside)
                 elif e["ev"] == "end":
                     self.by_pid[e["pid"]].end = e["t"]
-        for runs in self.runs.values():
-            if len(runs) > 1:
-                runs.sort(key=lambda r: r.t)
+            for task_id in grown:
+                self.runs[task_id].sort(key=lambda r: r.t)
 
     def alive(self):
         """Pids of the register that live."""
@@ -73,51 +77,51 @@ class Journal:
             return []
         return [p for p in pids if p and procs.alive(p)]
 
-    def first_run(self, pid):
-        return self.by_pid.get(pid)
 
+class Looker(threading.Thread):
+    """Calls look() again and again. It must not be held up by what it looks at."""
 
-class Watch(threading.Thread):
-    """Looks at the living: handlers without a worker, consumers, the state; and at itself."""
-    EVERY = 0.05
-    LATE = 0.5          # then the machine stood still
-    ORPHAN_MAX = 2.0    # a handler outlives its worker by that much at most
-
-    def __init__(self, sup, journal, faults, client):
+    def __init__(self, every):
         super().__init__(daemon=True)
-        self.sup, self.journal = sup, journal
-        self.faults, self.client = faults, client
+        self.every = every
         self.over = threading.Event()
-        self.orphans = {}           # pid -> since when
-        self.long_orphans = set()
-        self.most_alive = 0
-        self.most_consumers = 0
-        self.stalls = []            # (from, to) in which this thread did not run
-        self.n_looks = 0
         self.failure = None
 
     def run(self):
-        last = time.monotonic_ns()
         try:
-            while not self.over.wait(self.EVERY):
-                t = time.monotonic_ns()
-                if t - last > (self.EVERY + self.LATE) * 1e9:
-                    self.stalls.append((last, t))
-                self.look(t)
-                self.n_looks += 1
-                if self.n_looks % 5 == 0:
-                    self.look_wide()
-                last = time.monotonic_ns()
+            while not self.over.wait(self.every):
+                self.look()
         except Exception as e:  # the verdict must know that nobody looked
             self.failure = repr(e)
             raise
 
-    def look(self, t):
+    def stop(self):
+        self.over.set()
+        self.join()
+
+
+class Watch(Looker):
+    """Looks at the living handlers, and whether the machine stood still."""
+    EVERY = 0.05
+    LATE = 0.5          # then the machine stood still
+    ORPHAN_MAX = 2.0    # a handler outlives its worker by that much at most
+
+    def __init__(self, journal):
+        super().__init__(self.EVERY)
+        self.journal = journal
+        self.orphans = {}           # pid -> since when
+        self.long_orphans = set()
+        self.stalls = []            # (from, to) in which this thread did not run
+        self.last = None
+
+    def look(self):
+        t = time.monotonic_ns()
+        if self.last and t - self.last > (self.EVERY + self.LATE) * 1e9:
+            self.stalls.append((self.last, t))
+        self.last = t
         self.journal.read()
-        alive = self.journal.alive()
-        self.most_alive = max(self.most_alive, len(alive))
         orphans = {}
-        for pid in alive:
+        for pid in self.journal.alive():
             run = self.journal.by_pid.get(pid)
             if run:
                 run.seen = max(run.seen, t)
@@ -127,22 +131,24 @@ class Watch(threading.Thread):
                         self.long_orphans.add("%d of worker %d" % (pid, run.worker))
         self.orphans = orphans
 
-    def look_wide(self):
-        import redis
+
+class State(Looker):
+    """Asks Redis and the supervisor how many there are."""
+
+    def __init__(self, sup, faults, client):
+        super().__init__(0.25)
+        self.sup, self.faults, self.client = sup, faults, client
+        self.most_consumers = 0
+
+    def look(self):
         try:
-            n = len(self.client.xinfo_consumers("chaos", "redisq"))
+            n = len(self.client.xinfo_consumers(QUEUE, "redisq"))
             self.most_consumers = max(self.most_consumers, n)
         except redis.exceptions.RedisError:
             pass
-        if self.n_looks % 10:
-            return
         t = time.monotonic_ns()
         try:
             queue = self.sup.request("status", timeout=1)["result"]["queues"][0]
             self.faults.seen(t, queue["workers_wanted"], queue["concurrency"])
         except (OSError, ValueError, KeyError, IndexError, TypeError):
             pass
-
-    def stop(self):
-        self.over.set()
-        self.join()

@@ -5,9 +5,8 @@ import random
 
 K, CONCURRENCY = 3, 4          # as started; scale and HUP change them
 TIMEOUT, KILL_GRACE = 3.0, 0.3  # of the handlers
-LEASE = 3.0
+LEASE, RETRY_DELAY = 3.0, 0.1
 CALM_BEFORE, CALM_AFTER = 2.0, 1.0
-EVERY = 0.8                    # seconds between two faults, on average
 
 # kind: (how often, {parameter: (from, to)}). `pick` chooses the victim; `lasts` is undone after it.
 KINDS = {
@@ -33,14 +32,14 @@ KINDS = {
 WHOLE = {"concurrency", "workers"}
 
 
-def events(seed, seconds):
-    """[(when, kind, {parameter: value})], in order."""
+def events(seed, seconds, every):
+    """[(when, kind, {parameter: value})], in order; a fault `every` seconds, on average."""
     rnd = random.Random("events %s" % seed)
     kinds = list(KINDS)
     weights = [KINDS[k][0] for k in kinds]
     out, t = [], CALM_BEFORE
     while True:
-        t += rnd.expovariate(1 / EVERY)
+        t += rnd.expovariate(1 / every)
         if t > seconds - CALM_AFTER:
             return out
         kind = rnd.choices(kinds, weights)[0]

@@ -7,6 +7,7 @@ import redis
 from explain import Causes, Limits, overlapping
 from faults import QUEUE
 from logs import Logs
+from schedule import TIMEOUT
 
 SHOWN = 12           # of each kind of fault
 FEW = 2              # consumers beyond K, after the sweeps
@@ -70,6 +71,7 @@ class Verdict:
                    "%d = %d + %d + %d + %d + %d + %d + %d" % (
                        accepted, counters.get("done", 0), len(dead), counters.get("dropped", 0),
                        waiting, running, delayed, len(held)))
+        # An XADD without an answer may have been accepted.
         self.check("accepted = what was acknowledged, and at most what was not answered",
                    [] if 0 <= accepted - len(tasks) <= r.producer.n_unanswered else
                    ["%d accepted, %d acknowledged, %d unanswered"
@@ -80,6 +82,9 @@ class Verdict:
                        ("accepted", accepted), ("done", counters.get("done", 0)),
                        ("dead", len(dead)), ("trimmed", 0), ("waiting", waiting),
                        ("running", running), ("delayed", delayed)) if stats[k] != v])
+        audit = r.sup.ctl("audit", QUEUE)
+        self.check("redisqctl audit finds nothing", [] if audit.returncode == 0 else
+                   (audit.out + audit.err).splitlines())
         left = [k.decode() for k in server.r.scan_iter("*") if k.decode().rsplit(":", 1)[-1] in
                 ("bodies", "crash", "ckpt", "delayed")]
         self.check("nothing is left of tasks that are done",
@@ -98,7 +103,7 @@ class Verdict:
         self.check("consumers are at most K + %d" % FEW,
                    [] if len(names) <= k + FEW else sorted(names),
                    "%d of K = %d, at most %d at a time" % (
-                       len(names), k, self.run.watch.most_consumers))
+                       len(names), k, self.run.state.most_consumers))
 
     # ---- when all is over
     def past(self):
@@ -126,6 +131,13 @@ class Verdict:
         self.check("every run after the first is explained by a fault", unexplained,
                    "%d runs, %d of them again, %d tasks done once more"
                    % (r.journal.n_starts, sum(why.values()), twice))
+        pairs = [(a, b) for runs in r.journal.runs.values() for a, b in zip(runs, runs[1:])]
+        self.check("the count of deliveries grows with every run",
+                   ["%s, then %s" % x for x in pairs if x[1].deliveries <= x[0].deliveries])
+        self.check("attempts are charged for failures alone",
+                   ["attempt %d, then %d: %s" % (a.attempt, b.attempt, a) for a, b in pairs
+                    if b.attempt != a.attempt and not (
+                        b.attempt == a.attempt + 1 and self.failed(a))])
         self.check("no task runs twice in one worker", ["%s, %s" % x for x in in_one])
         self.check("two workers run one task only if the first was stopped or cut off",
                    ["%s, %s" % x for x in at_once
@@ -143,7 +155,7 @@ class Verdict:
                    % (r.journal.most, r.journal.n_starts))
         self.check("no handler outlives its worker", sorted(r.watch.long_orphans))
         self.check("nothing happened by itself", r.faults.strange +
-                   ([r.watch.failure] if r.watch.failure else []))
+                   [x.failure for x in (r.watch, r.state) if x.failure])
         self.check("no report of a sanitizer, nothing that cannot happen", logs.bad,
                    "%d lines" % logs.n_lines)
         n, (name, second) = logs.worst_second()
@@ -158,6 +170,13 @@ class Verdict:
         self.recovery("recovery, no other fault about", calm(first))
         self.recovery("recovery, whatever else was broken", first)
         self.recovery("recovery, suspects run one by one", logs.recoveries)
+
+    def failed(self, run):
+        """It ended as a failed attempt; a timeout, too, of which the journal sees no end."""
+        task = self.run.producer.tasks.get(run.id)
+        if run.end is None:
+            return run.seen - run.t >= (TIMEOUT - 0.5) * 1e9
+        return not task or task.planned(run.deliveries) == "failed"
 
     def recovery(self, name, rows):
         """kill -9 of a worker to its task running again, by the supervisor's log."""
