@@ -123,6 +123,8 @@ static void on_page(void *arg, const struct redisReply *r)
 	}
 	if (moved < 0) {
 		/* Another incarnation has the name, so it was empty and swept before. */
+		log_warning("the name of dead %s is another worker's now: nothing is handed over",
+			    h->who.consumer);
 		q->events->on_swept(q->w, q, &h->who);
 		free_handover(h);
 		return;

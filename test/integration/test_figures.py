@@ -8,7 +8,7 @@ import time
 import pytest
 
 import procs
-from waiting import elapse, wait_until
+from waiting import PATIENCE, elapse, wait_until
 
 pytestmark = pytest.mark.figures
 
@@ -92,7 +92,7 @@ def test_a_killed_workers_task_runs_again_within_10_ms(sup, server, journal, gat
            "others have room" if spare else "all are full", p50, p99, len(times), len(killed))
     server.wait_empty("q")
     assert journal.most_at_once() <= 10
-    assert p50 < 10 and p99 < 100, sorted(times)
+    assert p50 < 10 * PATIENCE and p99 < 100 * PATIENCE, sorted(times)
 
 
 def test_the_task_of_the_only_worker_runs_again_within_10_ms(sup, server, journal, gate):
@@ -112,7 +112,7 @@ def test_the_task_of_the_only_worker_runs_again_within_10_ms(sup, server, journa
            "p99 %.1f ms of %d", p50, p99, len(times))
     server.wait_empty("q")
     assert journal.most_at_once() == 1
-    assert p50 < 10 and p99 < 100, sorted(times)
+    assert p50 < 10 * PATIENCE and p99 < 100 * PATIENCE, sorted(times)
 
 
 def test_idle_wakeups_and_memory(sup, server, journal):
