@@ -100,6 +100,8 @@ static int run(const struct options *o, const struct conf *c)
 	worker_init(&w, c, qc, o->slot, o->supervised ? FD_CHAN : -1, board, w.frames);
 	code = worker_run(&w);
 	worker_release(&w);
+	/* Closed links go at the end of a turn: while their last words still have a way out. */
+	ev_run(w.loop, EVRUN_NOWAIT);
 	log_set_writer(NULL, NULL);
 	frames_free(w.frames, 1000);
 	board_unmap(board);

@@ -1,8 +1,5 @@
 /* strays.c - see strays.h. */
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "buf.h"
+#include "readfile.h"
 #include "spawn.h"
 #include "strays.h"
 
@@ -43,19 +40,12 @@ static bool belongs_to_a_run(void *arg, pid_t pid)
 	struct buf env = BUF_INIT;
 	char path[32];
 	bool found = false;
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, buf_reserve(&env, ENVIRON_MAX), ENVIRON_MAX);
-	close(fd);
-	buf_commit(&env, n > 0 ? (size_t)n : 0);
-	for (size_t at = 0; at < env.len && !found; at += strlen(env.data + at) + 1)
-		if (strncmp(env.data + at, "REDISQ_ID=", 10) == 0)
-			found = has_label(arg, env.data + at + 10);
+	if (readfile(path, ENVIRON_MAX, &env) == 0)
+		for (size_t at = 0; at < env.len && !found; at += strlen(env.data + at) + 1)
+			if (strncmp(env.data + at, "REDISQ_ID=", 10) == 0)
+				found = has_label(arg, env.data + at + 10);
 	buf_release(&env);
 	return found;
 }

@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "group.h"
+#include "readfile.h"
 #include "stream.h"
 
 /* ------------------------------------------------------------------ names */
@@ -58,32 +59,25 @@ static void candidate_name(struct queue *q)
 	buf_release(&name);
 }
 
-static void boot_id(char out[40])
+static void boot_id(struct buf *out)
 {
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	size_t at = out->len;
 
-	out[0] = '\0';
-	if (f) {
-		if (!fgets(out, 40, f))
-			out[0] = '\0';
-		fclose(f);
-	}
-	out[strcspn(out, "\n")] = '\0';
-	if (!out[0])
-		snprintf(out, 40, "-");
+	if (readfile("/proc/sys/kernel/random/boot_id", 64, out) < 0)
+		buf_addc(out, '-');
+	buf_truncate(out, at + strcspn(out->data + at, "\n"));
 }
 
 /* nonce host boot-id pid fetch-id cmd-id run-id */
 void stream_make_record(struct queue *q)
 {
-	char boot[40];
 	const char *run_id = rconn_run_id(q->cmd);
 
-	boot_id(boot);
 	buf_clear(&q->record);
-	buf_addf(&q->record, "%s %s %s %d %" PRId64 " %" PRId64 " %s", q->nonce, q->w->host, boot,
-		 (int)getpid(), rconn_client_id(q->fetch), rconn_client_id(q->cmd),
-		 run_id[0] ? run_id : "-");
+	buf_addf(&q->record, "%s %s ", q->nonce, q->w->host);
+	boot_id(&q->record);
+	buf_addf(&q->record, " %d %" PRId64 " %" PRId64 " %s", (int)getpid(),
+		 rconn_client_id(q->fetch), rconn_client_id(q->cmd), run_id[0] ? run_id : "-");
 }
 
 /* ------------------------------------------------------------------ opening */
