@@ -6,13 +6,13 @@
 void args_init(struct args *a)
 {
 	*a = (struct args){.v = NULL};
-	buf_init(&a->numbers);
+	buf_init(&a->kept);
 }
 
 void args_release(struct args *a)
 {
 	free(a->v);
-	buf_release(&a->numbers);
+	buf_release(&a->kept);
 	args_init(a);
 }
 
@@ -39,9 +39,16 @@ void args_slice(struct args *a, struct slice s)
 
 void args_int(struct args *a, int64_t n)
 {
-	add(a, NULL, a->numbers.len);
-	buf_addf(&a->numbers, "%" PRId64, n);
-	buf_addc(&a->numbers, '\0');
+	add(a, NULL, a->kept.len);
+	buf_addf(&a->kept, "%" PRId64, n);
+	buf_addc(&a->kept, '\0');
+}
+
+void args_join(struct args *a, const char *front, const char *back)
+{
+	add(a, NULL, a->kept.len);
+	buf_addf(&a->kept, "%s%s", front, back);
+	buf_addc(&a->kept, '\0');
 }
 
 int args_reserve(struct args *a)
@@ -52,9 +59,9 @@ int args_reserve(struct args *a)
 
 void args_set_int(struct args *a, int place, int64_t n)
 {
-	a->v[place].len = a->numbers.len;
-	buf_addf(&a->numbers, "%" PRId64, n);
-	buf_addc(&a->numbers, '\0');
+	a->v[place].len = a->kept.len;
+	buf_addf(&a->kept, "%" PRId64, n);
+	buf_addc(&a->kept, '\0');
 }
 
 const struct rconn_arg *args_done(struct args *a)
@@ -62,7 +69,7 @@ const struct rconn_arg *args_done(struct args *a)
 	for (int i = 0; i < a->n; i++) {
 		if (a->v[i].data)
 			continue;
-		a->v[i].data = a->numbers.data + a->v[i].len;
+		a->v[i].data = a->kept.data + a->v[i].len;
 		a->v[i].len = strlen(a->v[i].data);
 	}
 	return a->v;

@@ -1,6 +1,6 @@
 /*
  * args.h - builds the arguments of one Redis command. Strings are borrowed until the command was
- * sent; numbers are kept inside. Plain code.
+ * sent; numbers and joined texts are kept inside. Plain code.
  */
 #ifndef REDISQ_ARGS_H
 #define REDISQ_ARGS_H
@@ -9,11 +9,10 @@
 #include "rconn.h"
 
 struct args {
-	struct rconn_arg
-		*v; /* owned; data == NULL: a number, `len` is where it lies in `numbers` */
+	struct rconn_arg *v; /* owned; data == NULL: `len` is where it lies in `kept` */
 	int n;
 	int cap;
-	struct buf numbers; /* NUL-terminated texts */
+	struct buf kept; /* NUL-terminated texts */
 };
 
 void args_init(struct args *a);
@@ -21,6 +20,8 @@ void args_release(struct args *a);
 void args_str(struct args *a, const char *text);
 void args_slice(struct args *a, struct slice s);
 void args_int(struct args *a, int64_t n);
+/* One argument made of two texts; kept inside. */
+void args_join(struct args *a, const char *front, const char *back);
 /* A number that is not known yet; its place, for args_set_int(). */
 int args_reserve(struct args *a);
 void args_set_int(struct args *a, int place, int64_t n);

@@ -156,7 +156,6 @@ void stream_renew(struct queue *q, int64_t now)
 {
 	struct worker *w = q->w;
 	struct renewal *rn;
-	struct buf key = BUF_INIT;
 	struct args a;
 
 	if (q->renewing || now < q->renew_hold_ms)
@@ -173,9 +172,8 @@ void stream_renew(struct queue *q, int64_t now)
 		memcpy(rn->item[rn->n].id, t->id, sizeof(t->id));
 		rn->n++;
 	}
-	buf_addf(&key, "%s%s", q->keys.claim, q->consumer);
 	args_init(&a);
-	args_str(&a, key.data);
+	args_join(&a, q->keys.claim, q->consumer);
 	args_str(&a, q->keys.stream);
 	args_str(&a, q->keys.crash);
 	args_str(&a, q->keys.names);
@@ -195,7 +193,6 @@ void stream_renew(struct queue *q, int64_t now)
 	q->renew_at_ms = now + lease_renew_every(q->c->lease);
 	if (stream_script(stream_any_link(q), SCRIPT_RENEW, 4, &a, on_renewed, rn) < 0)
 		on_renewed(rn, NULL);
-	buf_release(&key);
 }
 
 /* ------------------------------------------------------------------ promote */

@@ -73,20 +73,17 @@ static void on_removed(void *arg, const struct redisReply *r)
 static int send_remove(struct handover *h)
 {
 	struct queue *q = h->q;
-	struct buf key = BUF_INIT;
 	struct args a;
 	int r;
 
-	buf_addf(&key, "%s%s", q->keys.claim, h->who.consumer);
 	args_init(&a);
 	args_str(&a, q->keys.stream);
-	args_str(&a, key.data);
+	args_join(&a, q->keys.claim, h->who.consumer);
 	args_str(&a, q->keys.names);
 	args_str(&a, q->c->group);
 	args_str(&a, h->who.consumer);
 	args_str(&a, h->who.nonce);
 	r = stream_script(q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_removed, h);
-	buf_release(&key);
 	return r;
 }
 
@@ -141,14 +138,12 @@ static void on_page(void *arg, const struct redisReply *r)
 static int send_page(struct handover *h)
 {
 	struct queue *q = h->q;
-	struct buf key = BUF_INIT;
 	struct args a;
 	int r;
 
-	buf_addf(&key, "%s%s", q->keys.claim, h->who.consumer);
 	args_init(&a);
 	args_str(&a, q->keys.stream);
-	args_str(&a, key.data);
+	args_join(&a, q->keys.claim, h->who.consumer);
 	args_str(&a, q->keys.crash);
 	args_str(&a, q->c->group);
 	args_str(&a, h->who.consumer);
@@ -163,7 +158,6 @@ static int send_page(struct handover *h)
 		args_int(&a, (int64_t)h->who.ran[i].token);
 	}
 	r = stream_script(q->cmd, SCRIPT_HANDOVER, 3, &a, on_page, h);
-	buf_release(&key);
 	return r;
 }
 

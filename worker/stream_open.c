@@ -178,14 +178,12 @@ static void on_claim(void *arg, const struct redisReply *r)
 
 static void send_claim(struct queue *q)
 {
-	struct buf key = BUF_INIT;
 	struct args a;
 
 	candidate_name(q);
 	stream_make_record(q);
-	buf_addf(&key, "%s%s", q->keys.claim, q->consumer);
 	args_init(&a);
-	args_str(&a, key.data);
+	args_join(&a, q->keys.claim, q->consumer);
 	args_str(&a, q->keys.names);
 	args_str(&a, q->keys.stream);
 	args_str(&a, q->c->group);
@@ -196,7 +194,6 @@ static void send_claim(struct queue *q)
 	q->renew_sent_ms = clock_boot_ms();
 	if (stream_script(q->cmd, SCRIPT_CLAIM, 3, &a, on_claim, q) < 0)
 		q->asking_open = false;
-	buf_release(&key);
 }
 
 static void on_group_created(void *arg, const struct redisReply *r)
@@ -355,7 +352,6 @@ static void on_delconsumer(void *arg, const struct redisReply *r)
 
 void stream_leave_step(struct queue *q)
 {
-	struct buf key = BUF_INIT;
 	struct args a;
 
 	if (q->asking_open)
@@ -365,10 +361,9 @@ void stream_leave_step(struct queue *q)
 		left(q, "no link");
 		return;
 	}
-	buf_addf(&key, "%s%s", q->keys.claim, q->consumer);
 	args_init(&a);
 	args_str(&a, q->keys.stream);
-	args_str(&a, key.data);
+	args_join(&a, q->keys.claim, q->consumer);
 	args_str(&a, q->keys.names);
 	args_str(&a, q->c->group);
 	args_str(&a, q->consumer);
@@ -378,5 +373,4 @@ void stream_leave_step(struct queue *q)
 		q->asking_open = false;
 		left(q, "no link");
 	}
-	buf_release(&key);
 }

@@ -47,9 +47,7 @@ static void on_taken(void *arg, const struct redisReply *r)
 
 void stream_take(struct queue *q, const struct candidate *list, int n, int64_t now)
 {
-	struct buf keys = BUF_INIT;
 	struct args a;
-	size_t at = 0;
 
 	if (n == 0)
 		return;
@@ -57,16 +55,9 @@ void stream_take(struct queue *q, const struct candidate *list, int n, int64_t n
 	args_str(&a, q->keys.stream);
 	args_str(&a, q->keys.crash);
 	args_str(&a, q->keys.names);
-	buf_addf(&keys, "%s%s", q->keys.claim, q->consumer);
-	buf_addc(&keys, '\0');
-	for (int i = 0; i < n; i++) {
-		buf_addf(&keys, "%s%s", q->keys.claim, list[i].owner);
-		buf_addc(&keys, '\0');
-	}
-	for (int i = 0; i < n + 1; i++) {
-		args_str(&a, keys.data + at);
-		at += strlen(keys.data + at) + 1;
-	}
+	args_join(&a, q->keys.claim, q->consumer);
+	for (int i = 0; i < n; i++)
+		args_join(&a, q->keys.claim, list[i].owner);
 	args_str(&a, q->c->group);
 	args_str(&a, q->consumer);
 	args_str(&a, q->nonce);
@@ -83,7 +74,6 @@ void stream_take(struct queue *q, const struct candidate *list, int n, int64_t n
 	q->take_sent_ms = now;
 	if (stream_script(stream_link(q), SCRIPT_TAKE, 4 + n, &a, on_taken, q) < 0)
 		on_taken(q, NULL);
-	buf_release(&keys);
 }
 
 /* ------------------------------------------------------------------ the names of the dead */
