@@ -31,6 +31,7 @@ class Causes:
             if f.pid:
                 self.by_pid.setdefault(f.pid, []).append(f)
         self.away = joined([(f.t, f.until) for f in faults if f.kind in AWAY])
+        self.fast_stops = [f.t for f in faults if f.kind == "fast stop"]
         self.stalls = stalls
         self.stuck = stuck     # [(when, pid)] the supervisor took for stuck
 
@@ -56,6 +57,8 @@ class Causes:
             return "its worker was killed"
         if self.hit(run.worker, "stop worker", begin, end):
             return "its worker was stopped"
+        if any(begin <= t <= end for t in self.fast_stops):
+            return "a fast stop"
         if any(pid == run.worker and begin <= t <= end for t, pid in self.stuck):
             return "its worker was stuck: the machine is slow"
         if run.end is None and run.seen - run.t >= (TIMEOUT - 0.2) * 1e9:

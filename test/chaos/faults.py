@@ -123,6 +123,8 @@ class Faults:
         blocked = procs.read(self.sup.pid, "status").decode().partition("SigBlk:")[2].split()
         if blocked and int(blocked[0], 16) & 1 << signo - 1:
             if signo == signal.SIGTERM:
+                if self.ending is self.sup.proc:  # the second one: tasks are given back
+                    self.note("fast stop")
                 self.ending = self.sup.proc
             self.sup.signal(signo)
         elif self.sup.proc.poll() is None:

@@ -40,7 +40,7 @@ class Logs:
 
     def take(self, path, line):
         self.n_lines += 1
-        own = path in self.outs or " E [-] " in line
+        own = (path in self.outs or " E [-] " in line) and " debug" not in line
         if own:
             name = "supervisor" if path in self.outs else os.path.basename(path).split(".")[0]
             self.per_second[name, line[:19]] += 1

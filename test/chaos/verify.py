@@ -1,6 +1,10 @@
-"""The verdict: what must hold after the faults, checked on Redis, the journal, the logs, /proc."""
+"""
+The verdict: what must hold after the faults, checked on Redis, the journal, the logs and /proc. A
+run that is kept has again.txt (why each task ran again) and faults.txt (what was done to whom).
+"""
 import collections
 import json
+import os
 
 import redis
 
@@ -111,7 +115,7 @@ class Verdict:
         logs = Logs(r.sup)
         causes = Causes(r.faults.done, r.watch.stalls, logs.stuck)
         why, unexplained, at_once, in_one = collections.Counter(), [], [], []
-        twice = 0
+        twice, notes = 0, []
         for task_id, runs in r.journal.runs.items():
             task = r.producer.tasks.get(task_id)
             for run, other in overlapping(runs):
@@ -121,10 +125,16 @@ class Verdict:
             for run, again in zip(runs, runs[1:]):
                 cause = causes.of(run, again, task)
                 why[cause or "unexplained"] += 1
+                notes.append("%s\n  %s\n  %s" % (cause or "UNEXPLAINED", run, again))
                 if cause is None:
                     unexplained.append("%s\n          again: %s" % (run, again))
             n = sum(x.end is not None and task.planned(x.deliveries) == "done" for x in runs)
             twice += max(0, n - 1)
+        with open(os.path.join(r.sup.dir, "again.txt"), "w") as f:
+            f.write("\n".join(notes) + "\n")
+        with open(os.path.join(r.sup.dir, "faults.txt"), "w") as f:
+            f.writelines("%.3f to %.3f  %r\n" % (x.t / 1e9, x.until / 1e9, x)
+                         for x in r.faults.done)
         for cause, n in why.most_common():
             self.row("run again", "%5d  %s", n, cause)
         self.row("done twice", "%d times" % twice)
