@@ -178,6 +178,10 @@ test:
 run:
 	@sh etc/run-demo
 
+# make model            the protocol's model, checked by spin; make model SHORT=1 for CI
+model:
+	@SHORT=$(SHORT) OUT=$(abspath build) sh test/model/run
+
 # make fuzz SECONDS=60        every test/fuzz/fuzz_*.c, from its corpus; needs clang
 SECONDS ?= 60
 FUZZ := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
@@ -240,7 +244,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all clean docs docs-check unit tools integration fuzz test chaos run lint cppcheck clang-tidy \
+.PHONY: all clean docs docs-check unit tools integration fuzz test chaos run model lint cppcheck clang-tidy \
 	check-static valgrind install uninstall
 .PRECIOUS: $(OBJ)/%.o
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
