@@ -213,6 +213,20 @@ static void give_orders(struct fleet *f)
 	free(heirs);
 }
 
+/*
+ * What may be granted. The share of a slot whose lock an earlier supervisor's worker holds is not
+ * ours to give, to the slot or to any other: that worker runs tasks under it.
+ */
+static int64_t grantable(struct fleet *f)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < f->n_slots; i++)
+		if (fleet_slot_wanted(f, f->slots[i]) && slot_lock(f->slots[i]))
+			sum += queue_conf(f, f->slots[i]->gen)->concurrency;
+	return sum;
+}
+
 void fleet_reconcile(struct fleet *f)
 {
 	bool locks_missing = false;
@@ -225,7 +239,7 @@ void fleet_reconcile(struct fleet *f)
 	}
 	fleet_roll_step(f);
 	drop_slots(f);
-	credit_set_limit(&f->credit, fleet_parallelism(f));
+	credit_set_limit(&f->credit, grantable(f));
 	fleet_tend_suspects(f);
 	for (size_t i = 0; i < f->n_slots; i++) {
 		struct slot *s = f->slots[i];

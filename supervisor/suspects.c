@@ -37,7 +37,8 @@ static struct proc *choose(const struct fleet *f)
 	for (size_t i = 0; i < f->n_slots; i++) {
 		struct proc *p = f->slots[i]->current;
 
-		if (!fleet_slot_wanted(f, f->slots[i]))
+		/* Without the lock there is no credit before an old supervisor's worker leaves. */
+		if (!fleet_slot_wanted(f, f->slots[i]) || !f->slots[i]->lock_held)
 			continue;
 		coming |= p && (p->state == PROC_BACKOFF || p->redis_wait);
 		if (can_run(p) && burden(p) < least) {

@@ -172,6 +172,47 @@ def test_new_supervisor_beside_a_dying_generation_keeps_the_bound(sup, server, j
     assert journal.most_at_once() <= 4 and len(journal.starts()) == 12
 
 
+@pytest.fixture
+def beside_the_old(sup, server, journal, gate):
+    """A new supervisor for 2 x 2 while one worker of the last one still runs a task: (it, the slot
+    that is free, its worker, which runs two)."""
+    s = sup(queues={"q": dict(LEASE, handler=journal.handler(), concurrency=2)},
+            supervisor={"drain_timeout": "60s"})
+    s.wait_ready(2)
+    server.add("q", b"do " + str(gate).encode())
+    busy, = wait_until(lambda: [w for w in s.workers() if w["running"]])
+    os.kill(s.pid, signal.SIGKILL)
+    s.proc.wait()
+    s.start()
+    s.wait_ready(2)
+    server.add("q", *[b"do " + str(gate).encode()] * 6)
+    row, = wait_until(lambda: len(journal.running()) == 3 and
+                      [w for w in s.workers() if w["running"] == 2])
+    assert row["slot"] != busy["slot"]
+    return s, row["slot"], row["pid"]
+
+
+def test_the_share_of_a_slot_that_an_old_worker_holds_goes_to_no_other(
+        beside_the_old, server, journal, gate):
+    s, slot, pid = beside_the_old
+    s.ctl("restart", str(slot), "--no-wait", check=0)
+    wait_until(lambda: [w["pid"] for w in s.ready() if w["slot"] == slot and w["pid"] != pid])
+    stays(lambda: len(journal.running()) == 3, 1)
+    gate.open()
+    server.wait_empty("q", 30)
+    assert journal.most_at_once() <= 4 and len(journal.starts()) == 7
+
+
+def test_suspects_do_not_wait_for_a_slot_that_an_old_worker_holds(
+        beside_the_old, server, journal, gate):
+    s, slot, pid = beside_the_old
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: 2 in journal.runs().values(), 10, "a suspect runs again")
+    gate.open()
+    server.wait_empty("q", 30)
+    assert journal.most_at_once() <= 4
+
+
 @pytest.mark.parametrize("loss", ["stop", "cut"])
 def test_redis_away_is_no_crash(sup, server, proxy, journal, loss):
     s = sup(queues={"q": dict(LEASE, handler=journal.handler())}, redis={"url": proxy.url})
