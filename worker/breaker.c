@@ -3,8 +3,10 @@
 
 void breaker_init(struct breaker *b, int64_t delay_ms, int failures_max)
 {
-	*b = (struct breaker){
-		.state = BREAKER_CLOSED, .delay_ms = delay_ms, .failures_max = failures_max};
+	*b = (struct breaker){.state = BREAKER_CLOSED,
+			      .delay_ms = delay_ms,
+			      .failures_max = failures_max,
+			      .probe_size = 1};
 }
 
 static int find(const struct breaker *b, const char *label)
@@ -52,6 +54,7 @@ bool breaker_broken(struct breaker *b, const char *id, const char *label, bool i
 	blame(b, id, label);
 	if (b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && is_old))
 		return false;
+	b->probe_size = 1;
 	return open_it(b, now_ms);
 }
 
@@ -63,6 +66,8 @@ bool breaker_failed_fast(struct breaker *b, bool is_old, int64_t now_ms)
 		return false;
 	if (b->state == BREAKER_CLOSED && ++b->n_failures < b->failures_max)
 		return false;
+	if (b->state == BREAKER_HALF_OPEN)
+		b->probe_size *= b->probe_size < BREAKER_PROBE_MAX ? 2 : 1;
 	b->has_worked = false; /* that one task after another fails is no single task's fault */
 	return open_it(b, now_ms);
 }
@@ -78,6 +83,7 @@ bool breaker_worked(struct breaker *b, bool is_old)
 	if (b->state == BREAKER_CLOSED)
 		return false;
 	b->state = BREAKER_CLOSED;
+	b->probe_size = 1;
 	return true;
 }
 
@@ -112,7 +118,7 @@ int breaker_limit(const struct breaker *b, int credit, int n_old)
 	case BREAKER_OPEN:
 		return 0;
 	case BREAKER_HALF_OPEN:
-		return credit < n_old + 1 ? credit : n_old + 1;
+		return credit < n_old + b->probe_size ? credit : n_old + b->probe_size;
 	}
 	return credit;
 }

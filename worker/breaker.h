@@ -4,7 +4,8 @@
  * or open again. Pure: told the time, answers what may be fetched.
  *
  * A handler that fails at once, task after task, is broken too, whatever its exit codes: so are
- * BREAKER_FAST_MS and failures_max meant. Those tasks were charged as usual.
+ * BREAKER_FAST_MS and failures_max meant. Those tasks were charged as usual, and so are those it is
+ * tried with: each try may have twice as many, or a good task behind bad ones would wait for ever.
  *
  * Whether it is the handler or one odd task cannot be told from a single exit code. So a handler
  * that has worked before is tried again soon; the tasks it broke on are remembered and are not the
@@ -24,6 +25,7 @@ enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
 #define BREAKER_BLAMED 16
 #define BREAKER_SOON_MS 1000
 #define BREAKER_FAST_MS 1000
+#define BREAKER_PROBE_MAX 1024
 
 struct breaker {
 	enum breaker_state state;
@@ -31,6 +33,7 @@ struct breaker {
 	int failures_max;    /* 0 = they never open it */
 	int n_failures;      /* fast ones, in a row */
 	int64_t probe_at_ms; /* when open: monotonic time of the next try */
+	int probe_size;      /* tasks that a try may have: grows while they only fail */
 	bool has_worked;     /* since it was last tried in vain */
 	struct {
 		char id[BOARD_ID_MAX];          /* the entry it was then */

@@ -101,9 +101,15 @@ void ledger_drain(struct ledger *l)
 
 int ledger_shrink(struct ledger *l)
 {
-	int n = l->credit - ledger_in_use(l);
+	return l->draining ? ledger_give_back(l, 0) : 0;
+}
 
-	if (!l->draining || n <= 0)
+int ledger_give_back(struct ledger *l, int keep)
+{
+	int floor = ledger_in_use(l) > keep ? ledger_in_use(l) : keep;
+	int n = l->credit - floor;
+
+	if (n <= 0)
 		return 0;
 	l->credit -= n;
 	check(l);

@@ -56,6 +56,8 @@ void ledger_gone(struct ledger *l, enum ledger_place p);
 void ledger_drain(struct ledger *l);
 /* In a drain: lowers the credit to what is in use and returns by how much (for "freed N"). */
 int ledger_shrink(struct ledger *l);
+/* Lowers the credit to what is in use, but not below `keep`; returns by how much. */
+int ledger_give_back(struct ledger *l, int keep);
 /* Nothing held and nothing asked for. */
 bool ledger_is_idle(const struct ledger *l);
 

@@ -41,6 +41,11 @@ static void on_quarantine_word(struct worker *w, const char *rest ATTR_UNUSED)
 		worker_set_quarantine(w);
 }
 
+static void on_ordinary_word(struct worker *w, const char *rest ATTR_UNUSED)
+{
+	worker_end_quarantine(w, "not set aside any more");
+}
+
 static void on_scan_word(struct worker *w, const char *rest ATTR_UNUSED)
 {
 	if (w->queue)
@@ -76,6 +81,7 @@ static const struct {
 	{"resume", on_resume_word},     {"scan", on_scan_word},
 	{"dead", on_dead_word},         {"ran", on_ran_word},
 	{"handover", on_handover_word}, {"quarantine", on_quarantine_word},
+	{"ordinary", on_ordinary_word},
 };
 
 static void on_word(void *arg, const char *word, const char *rest)

@@ -20,7 +20,7 @@ struct worker;
 struct queue_events {
 	/* Consuming under this name, or able to as soon as there is credit. Said once. */
 	void (*on_ready)(struct worker *w, struct queue *q, const char *consumer);
-	/* Redis cannot be used (why), or can again (NULL). */
+	/* Redis cannot be used (why). */
 	void (*on_wait)(struct worker *w, struct queue *q, const char *why);
 	/* The queue cannot be served as configured. Final. */
 	void (*on_refused)(struct worker *w, struct queue *q, const char *why);

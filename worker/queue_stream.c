@@ -101,8 +101,6 @@ static void link_up(struct queue *q)
 		return;
 	stale_linked(&q->stale, clock_boot_ms());
 	stream_make_record(q);
-	if (q->phase == STREAM_OPEN)
-		q->events->on_wait(q->w, q, NULL);
 }
 
 static void link_down(struct queue *q, struct rconn *c, const char *why)
@@ -189,6 +187,8 @@ static void set_alarm(struct queue *q, int64_t now)
 		at = INT64_MAX;
 	else if (q->promote_at_ms > now && q->promote_at_ms < at)
 		at = q->promote_at_ms;
+	if (q->take_first && q->take_hold_ms > now && q->take_hold_ms < at)
+		at = q->take_hold_ms;
 	if (q->pause_until_ms > now && q->pause_until_ms < at)
 		at = q->pause_until_ms;
 	ev_timer_stop(q->w->loop, &q->alarm);

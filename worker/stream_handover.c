@@ -260,6 +260,8 @@ void stream_hand_over(struct queue *q, struct obituary *who)
 	obituary_init(who);
 	begin_look(h);
 	list_append(&q->handovers, &h->link);
+	if (q->phase != STREAM_OPEN)
+		return; /* with the turns of an open queue */
 	stream_handovers(q, clock_boot_ms());
 	rconn_flush(q->cmd);
 }

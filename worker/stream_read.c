@@ -29,6 +29,7 @@ bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct
 	if (t) {
 		/* Taken from ourselves: an id in the table is never started again. */
 		t->token = token;
+		worker_republish(q->w, t);
 		t->evidence_ms = evidence_ms;
 		t->lost = false; /* it was, and has come back */
 		return false;

@@ -28,6 +28,8 @@ static void on_taken(void *arg, const struct redisReply *r)
 	ledger_got(&q->w->ledger, LEDGER_CLAIM, q->take_asked, n_new);
 	q->take_asked = 0;
 	q->take_first = q->w->quarantine;
+	/* Refused: what changed in between shows at the next pass, not at once. */
+	q->take_hold_ms = n_new > 0 ? 0 : clock_boot_ms() + lease_scan_every(q->c->lease);
 	if (!fine) {
 		stream_trouble(q, r, STREAM_OP_TAKE);
 		return;
@@ -239,7 +241,8 @@ void stream_scan(struct queue *q, int64_t now)
 {
 	struct args a;
 
-	bool again = q->take_first && q->reading == READ_NONE && worker_may_ask(q->w) > 0;
+	bool again = q->take_first && q->reading == READ_NONE && worker_may_ask(q->w) > 0 &&
+		     now >= q->take_hold_ms;
 
 	if (q->scanning || q->take_asked || (!q->scan_now && !again && now < q->scan_at_ms))
 		return;

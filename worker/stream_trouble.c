@@ -26,17 +26,9 @@ static const char *op_word(enum stream_op op)
 
 void stream_fine(struct queue *q, enum stream_op op)
 {
-	bool any = false;
-
-	if (!q->n_trouble[op])
-		return;
 	q->n_trouble[op] = 0;
 	if (q->pause_op == op)
 		q->pause_until_ms = 0;
-	for (int i = 0; i < STREAM_N_OPS; i++)
-		any |= q->n_trouble[i] > 0;
-	if (!any)
-		q->events->on_wait(q->w, q, NULL);
 }
 
 static void pause_for(struct queue *q, enum stream_op op, int64_t cap_ms)

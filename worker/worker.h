@@ -2,7 +2,7 @@
  * worker.h - the worker: one event loop, one credit ledger, a table of tasks, a queue to fetch from
  * and settle with, a handler to run tasks.
  *
- * One task's way: the queue's read brings it (worker_add_task) -> on_task starts the handler ->
+ * One task's way: the queue's read brings it (stream_adopt) -> on_task starts the handler ->
  * worker_finished() asks verdict.h -> the queue settles it -> on_gone frees the slot. The ledger
  * bounds all of it; the queue's turn, once per turn of the loop, drives it on.
  *
@@ -89,6 +89,7 @@ void worker_stop_fast(struct worker *w, const char *why);
 void worker_set_quiet(struct worker *w, bool quiet);
 /* Until no suspect is left. */
 void worker_set_quarantine(struct worker *w);
+void worker_end_quarantine(struct worker *w, const char *why);
 /* First thing in main(), before any thread. */
 void orders_block_signals(void);
 void orders_open(struct worker *w, int chan_fd);
@@ -107,6 +108,9 @@ struct task *worker_free_task(struct worker *w);
 struct task *worker_find_task(struct worker *w, const struct queue *q, const char *id);
 /* Moves a task on; a step its table does not know is a bug. */
 void worker_task_event(struct worker *w, struct task *t, enum task_event ev);
+
+/* The task's token has changed: so on the scoreboard, by which a crash is charged. */
+void worker_republish(struct worker *w, struct task *t);
 
 /* ---- for the handler */
 /* The run of `t` has ended; t->outcome says how. */

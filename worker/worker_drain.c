@@ -165,12 +165,30 @@ void worker_set_quiet(struct worker *w, bool quiet)
 		w->qops->hold(w->queue);
 }
 
+void worker_give_back(struct worker *w)
+{
+	int n = w->quarantine && w->chan ? ledger_give_back(&w->ledger, 1) : 0;
+
+	if (n > 0)
+		chan_say(w->chan, "freed %d", n);
+}
+
+void worker_end_quarantine(struct worker *w, const char *why)
+{
+	if (!w->quarantine)
+		return;
+	w->quarantine = false;
+	log_info("%s: taking any task again", why);
+	w->qops->scan(w->queue);
+}
+
 void worker_set_quarantine(struct worker *w)
 {
 	if (w->quarantine || w->phase != WORKER_RUNNING)
 		return;
 	w->quarantine = true;
 	log_info("set aside: running suspects of a crash, one at a time");
+	worker_give_back(w);
 	w->qops->hold(w->queue);
 	w->qops->scan(w->queue);
 }

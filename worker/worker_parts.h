@@ -23,6 +23,8 @@ extern const struct queue_events worker_queue_events;
 void worker_drain_init(struct worker *w);
 /* The next step of a drain, as soon as it can be made. */
 void worker_drain_on(struct worker *w);
+/* Set aside, it needs the credit of one task: the rest is for others. */
+void worker_give_back(struct worker *w);
 /* The loop ends. */
 void worker_over(struct worker *w);
 /* Tells the others to look for what was given back. */

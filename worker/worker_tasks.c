@@ -22,10 +22,10 @@ static void on_ready(struct worker *w, struct queue *q ATTR_UNUSED, const char *
 
 static void on_wait(struct worker *w, struct queue *q ATTR_UNUSED, const char *why)
 {
-	if (why && !w->ready && w->chan)
+	if (!w->ready && w->chan)
 		chan_say(w->chan, "redis-wait %s", why);
 	/* Nothing of it can be given back while there is no link: no reason to stay. */
-	if (why && w->phase == WORKER_DRAINING && ledger_is_idle(&w->ledger))
+	if (w->phase == WORKER_DRAINING && ledger_is_idle(&w->ledger))
 		worker_drain_on(w);
 }
 
@@ -94,6 +94,7 @@ static void on_fenced(struct worker *w, struct queue *q)
 static void on_gone(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
 {
 	ledger_gone(&w->ledger, t->place);
+	worker_give_back(w);
 	worker_publish(w);
 	worker_drain_on(w);
 }
@@ -113,8 +114,7 @@ static void on_suspects(struct worker *w, struct queue *q ATTR_UNUSED, int n)
 
 static void on_cleared(struct worker *w, struct queue *q ATTR_UNUSED)
 {
-	w->quarantine = false;
-	log_info("no suspect is left: taking any task again");
+	worker_end_quarantine(w, "no suspect is left");
 	if (w->chan)
 		chan_say(w->chan, "cleared");
 }
@@ -163,6 +163,14 @@ void worker_set_pgid(struct worker *w, struct task *t, pid_t pgid)
 {
 	board_set_task(w->board, (uint32_t)t->row, t->id, t->token, t->attempt, t->started_ms,
 		       pgid);
+}
+
+void worker_republish(struct worker *w, struct task *t)
+{
+	struct board_task row;
+
+	if (t->row >= 0 && board_read_task(w->board, (uint32_t)t->row, &row))
+		worker_set_pgid(w, t, row.pgid);
 }
 
 static void free_row(struct worker *w, struct task *t)

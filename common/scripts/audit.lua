@@ -1,6 +1,8 @@
 -- Check the account of a queue at one moment; nothing is written.
 -- KEYS 1 stream 2 delayed 3 bodies 4 dead 5 held 6 counters 7 ckpt 8 crash
--- ARGV 1 group 2 limit: at most so many entries are looked at for each check
+-- ARGV 1 group 2 limit: at most so many entries are looked at for each check, or the check is left
+--      out 3 stranded (0|1): done entries leave the stream, so that what was handed out and is there
+--      must be pending
 -- {name, number, ...}; added is '' before 7.0
 local stream, delayed, bodies = KEYS[1], KEYS[2], KEYS[3]
 local group, limit = ARGV[1], tonumber(ARGV[2])
@@ -34,38 +36,35 @@ put('pending', ours and ours['pending'] or 0)
 
 -- Pending entries whose body was deleted from the stream, and entries that were handed out and are
 -- pending for nobody: they would never run.
-local ghosts, handed_out = 0, 0
+local ghosts, stranded = 0, 0
 if ours then
   local page = redis.call('XPENDING', stream, group, '-', '+', limit)
   for _, p in ipairs(page or {}) do
     if not exists(p[1]) then ghosts = ghosts + 1 end
   end
-  handed_out = #redis.call('XRANGE', stream, '-', ours['last-delivered-id'], 'COUNT', limit)
-  put('stranded', math.max(0, handed_out - (#(page or {}) - ghosts)))
-else
-  put('stranded', 0)
+  if ARGV[3] == '1' and #(page or {}) < limit then
+    local there = redis.call('XRANGE', stream, '-', ours['last-delivered-id'], 'COUNT', 2 * limit)
+    stranded = math.max(0, #there - (#(page or {}) - ghosts))
+  end
 end
+put('stranded', stranded)
 put('ghosts', ghosts)
 
-local without, orphans = 0, 0
+local without = 0
 for _, id in ipairs(redis.call('ZRANGE', delayed, 0, limit - 1)) do
   if redis.call('HEXISTS', bodies, id) == 0 then without = without + 1 end
 end
 put('delayed_without_body', without)
-local n = 0
-for _, id in ipairs(redis.call('HKEYS', bodies)) do
-  n = n + 1
-  if n <= limit and not redis.call('ZSCORE', delayed, id) then orphans = orphans + 1 end
-end
-put('bodies_without_task', orphans)
-for name, key in pairs({records_of_crashes = KEYS[8], checkpoints = KEYS[7]}) do
-  local left = 0
-  n = 0
+-- Fields of a hash that belong to nothing; a larger one than the limit is not looked at.
+local function orphans(key, belongs)
+  local n = 0
+  if redis.call('HLEN', key) > limit then return 0 end
   for _, id in ipairs(redis.call('HKEYS', key)) do
-    n = n + 1
-    if n <= limit and not exists(id) then left = left + 1 end
+    if not belongs(id) then n = n + 1 end
   end
-  put(name .. '_without_task', left)
+  return n
 end
-put('looked_at_all', (ours and ours['pending'] or 0) < limit and 1 or 0)
+put('bodies_without_task', orphans(bodies, function(id) return redis.call('ZSCORE', delayed, id) end))
+put('checkpoints_without_task', orphans(KEYS[7], exists))
+put('records_of_crashes_without_task', orphans(KEYS[8], exists))
 return out

@@ -46,7 +46,7 @@ for _, i in ipairs(lost) do
   local id, token = ARGV[6 + 2 * i], ARGV[7 + 2 * i]
   local v = redis.pcall('HGET', KEYS[3], id)
   local count, charged, cause = string.match(type(v) == 'string' and v or '', '^(%d+):(%d+):(.*)$')
-  if count and charged == token and cause == 'stale' then
+  if count and charged == token and (cause == 'stale' or cause == 'alone host fell silent') then
     redis.pcall('HSET', KEYS[3], id, text(count - 1) .. ':' .. charged .. ':repaid')
   end
 end

@@ -19,10 +19,13 @@ end
 -- Its owner fell silent: a suspected crash, charged once per token, repaid by a survivor.
 local function charge(id, token)
   local v = redis.call('HGET', crash, id)
-  local count, charged = string.match(v or '', '^(%d+):(%d+):')
-  if charged ~= token then
-    redis.call('HSET', crash, id, text((count or 0) + 1) .. ':' .. token .. ':stale')
-  end
+  local count, charged, cause = string.match(v or '', '^(%d+):(%d+):(.*)$')
+  if charged == token then return end
+  -- A suspect runs alone: if its owner fell silent with it, nobody else was there.
+  local alone = cause and (string.match(cause, '^company ') or string.match(cause, '^alone ') or
+                           (cause == 'stale' and tonumber(count) >= 2))
+  redis.call('HSET', crash, id, text((count or 0) + 1) .. ':' .. token ..
+                                (alone and ':alone host fell silent' or ':stale'))
 end
 
 local bad = wrong_type({[crash] = 'hash', [names] = 'hash'})

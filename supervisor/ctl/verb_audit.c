@@ -86,14 +86,22 @@ static int audit(struct redis *r, const struct conf_queue *q, struct err *e)
 	struct buf out = BUF_INIT;
 	struct keys k;
 	redisReply *all;
+	bool leaves = q->on_done == CONF_DONE_DELETE && q->start != CONF_START_END;
 	int n_bad = 0;
 
 	keys_init(&k, q->name);
 	{
-		const struct rconn_arg argv[] = {ARG(k.stream),    ARG(k.delayed), ARG(k.bodies),
-						 ARG(k.dead),      ARG(k.held),    ARG(k.counters),
-						 ARG(k.ckpt),      ARG(k.crash),   ARG(q->group),
-						 ARG(LOOK_AT_MOST)};
+		const struct rconn_arg argv[] = {ARG(k.stream),
+						 ARG(k.delayed),
+						 ARG(k.bodies),
+						 ARG(k.dead),
+						 ARG(k.held),
+						 ARG(k.counters),
+						 ARG(k.ckpt),
+						 ARG(k.crash),
+						 ARG(q->group),
+						 ARG(LOOK_AT_MOST),
+						 ARG(leaves ? "1" : "0")};
 
 		all = redis_script(r, e, SCRIPT_AUDIT, 8, ARRAY_LEN(argv), argv);
 	}

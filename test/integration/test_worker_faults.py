@@ -306,7 +306,7 @@ def test_a_demoted_master_is_not_flooded_with_connections(alone, server, journal
     before = server.r.info("stats")["total_connections_received"]
     server.r.replicaof("127.0.0.1", "1")
     elapse(6)
-    assert server.r.info("stats")["total_connections_received"] - before <= 3 * 6
+    assert server.r.info("stats")["total_connections_received"] - before <= 5 * 6  # it was 100
     server.r.replicaof("NO", "ONE")
     server.add("q", b"x")
     wait_done(server, 1, 5)

@@ -151,6 +151,29 @@ static void fast_failures_in_a_row_open_it(void **state ATTR_UNUSED)
 		assert_false(breaker_failed_fast(&b, false, 0));
 }
 
+/* A good task behind many bad ones is reached: each try may have twice as many. */
+static void tries_grow_while_tasks_only_fail(void **state ATTR_UNUSED)
+{
+	struct breaker b;
+	int64_t now = 0;
+
+	breaker_init(&b, DELAY, 1);
+	breaker_failed_fast(&b, false, now);
+	for (int size = 1; size <= 64; size *= 2) {
+		now += DELAY;
+		assert_true(breaker_tick(&b, now));
+		assert_int_equal(breaker_limit(&b, 1000, 0), size);
+		breaker_failed_fast(&b, false, now);
+	}
+	/* One that cannot be run at all is tried with one again. */
+	breaker_tick(&b, now += DELAY);
+	breaker_broken(&b, "1-1", "1-1", false, now);
+	breaker_tick(&b, now += DELAY);
+	assert_int_equal(breaker_limit(&b, 1000, 0), 1);
+	breaker_worked(&b, false);
+	assert_int_equal(breaker_limit(&b, 1000, 0), 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,6 +184,7 @@ int main(void)
 		cmocka_unit_test(blames_every_attempt_of_a_task),
 		cmocka_unit_test(remembers_the_last_few),
 		cmocka_unit_test(fast_failures_in_a_row_open_it),
+		cmocka_unit_test(tries_grow_while_tasks_only_fail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
