@@ -200,6 +200,11 @@ void chan_say(struct chan *c, const char *fmt, ...)
 	}
 }
 
+size_t chan_unsent(const struct chan *c)
+{
+	return c->out.len;
+}
+
 void chan_flush(struct chan *c, int ms)
 {
 	int64_t end_ms = clock_mono_ms() + ms;

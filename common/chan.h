@@ -24,8 +24,9 @@
  *   quiet                fetch nothing new, stay            resume
  *   scan                 somebody released entries: look for them now
  *   quarantine           you are set aside: run suspects, one at a time, until none is left
+ *   ordinary             you are not set aside any more: take any task again
  *   dead N NAME NONCE RUN-ID FETCH-ID CMD-ID CHARGE CAUSE    order N: a worker died, and its
- *   ran N ID TOKEN       handlers are gone; this is what it ran (a line each);
+ *   ran N ID TOKEN ...   handlers are gone; this is what it ran (as many a line as fit);
  *   handover N           now let everyone have what it had pending (common/obituary.h)
  */
 #ifndef REDISQ_CHAN_H
@@ -51,8 +52,10 @@ struct chan *chan_new(struct ev_loop *loop, int fd, chan_word_fn *on_word, chan_
 void chan_free(struct chan *c);
 /* Queues one line; newlines in the text become blanks. Never blocks; bounded: a peer that reads
  * nothing for CHAN_BACKLOG_MAX bytes counts as gone. */
-#define CHAN_BACKLOG_MAX (256 * 1024)
+#define CHAN_BACKLOG_MAX (1024 * 1024)
 void chan_say(struct chan *c, const char *fmt, ...) ATTR_PRINTF(2, 3);
+/* Bytes that wait because the peer has not read what came before. */
+size_t chan_unsent(const struct chan *c);
 /* Writes what is queued, waiting at most `ms`; for last words before exit. */
 void chan_flush(struct chan *c, int ms);
 

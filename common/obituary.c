@@ -2,8 +2,12 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "chan.h"
 #include "obituary.h"
 #include "percent.h"
+
+/* " ID TOKEN" at its longest. */
+#define PAIR_MAX (BOARD_ID_MAX + 21)
 
 void obituary_init(struct obituary *o)
 {
@@ -39,9 +43,16 @@ void obituary_write(const struct obituary *o, struct buf *lines)
 	percent_encode(o->consumer, lines);
 	buf_addf(lines, " %s %s %" PRId64 " %" PRId64 " %d %s\n", or_dash(o->nonce),
 		 or_dash(o->run_id), o->client_id[0], o->client_id[1], o->charge, o->cause);
-	for (int i = 0; i < o->n_ran; i++)
-		buf_addf(lines, "ran %" PRIu32 " %s %" PRIu64 "\n", o->order, o->ran[i].id,
-			 o->ran[i].token);
+	for (int i = 0; i < o->n_ran;) {
+		size_t start = lines->len;
+
+		buf_addf(lines, "ran %" PRIu32, o->order);
+		do {
+			buf_addf(lines, " %s %" PRIu64, o->ran[i].id, o->ran[i].token);
+			i++;
+		} while (i < o->n_ran && lines->len - start + PAIR_MAX <= CHAN_LINE_MAX);
+		buf_addc(lines, '\n');
+	}
 	buf_addf(lines, "handover %" PRIu32 "\n", o->order);
 }
 
@@ -116,13 +127,19 @@ bool obituary_read_dead(struct obituary *o, const char *rest)
 bool obituary_read_ran(struct obituary *o, const char *rest)
 {
 	char id[BOARD_ID_MAX];
+	int n_before = o->n_ran;
 	uint64_t order;
 	uint64_t token;
 
-	if (!o->consumer || !number(&rest, UINT32_MAX, &order) || order != o->order ||
-	    !copy_word(&rest, id, sizeof(id)) || !id[0] || !number(&rest, INT64_MAX, &token) ||
-	    *rest)
+	if (!o->consumer || !number(&rest, UINT32_MAX, &order) || order != o->order)
 		return false;
-	obituary_add(o, id, token);
+	do {
+		if (!copy_word(&rest, id, sizeof(id)) || !id[0] ||
+		    !number(&rest, INT64_MAX, &token)) {
+			o->n_ran = n_before;
+			return false;
+		}
+		obituary_add(o, id, token);
+	} while (*rest);
 	return true;
 }

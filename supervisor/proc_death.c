@@ -147,7 +147,8 @@ static void write_obituary(const struct proc *p, const struct last_exit *how, st
 			obituary_add(who, t.id, t.token);
 	}
 	who->charge = crashed(p, how);
-	buf_adds(&cause, who->n_ran > 1 ? "company worker " : "alone worker ");
+	buf_adds(&cause, who->n_ran > 1 ? OBITUARY_COMPANY : OBITUARY_ALONE);
+	buf_adds(&cause, "worker ");
 	describe(how, false, &cause);
 	snprintf(who->cause, sizeof(who->cause), "%s", cause.data);
 	buf_release(&cause);

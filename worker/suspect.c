@@ -1,11 +1,9 @@
 /* suspect.c - see suspect.h. */
+#include "obituary.h"
 #include "suspect.h"
 
 #define RECORD_MAX 256
 
-/* The words that the supervisor's cause begins with (supervisor/proc_death.c). */
-#define ALONE "alone "
-#define COMPANY "company "
 /* Twice silent: its hosts may have died of it. */
 #define STALE_SUSPECT 2
 
@@ -33,12 +31,12 @@ enum suspicion suspect_judge(struct slice record, const struct conf_queue *q, ch
 	if (!why || count <= 0)
 		return SUSPECT_NONE; /* cleared, or not a record of ours */
 	why++;
-	if (begins(why, COMPANY))
+	if (begins(why, OBITUARY_COMPANY))
 		return SUSPECT_ALONE;
-	if (!begins(why, ALONE))
+	if (!begins(why, OBITUARY_ALONE))
 		return strcmp(why, "stale") == 0 && count >= STALE_SUSPECT ? SUSPECT_ALONE
 									   : SUSPECT_NONE;
-	snprintf(cause, size, "%s, crash %ld", why + strlen(ALONE), count);
+	snprintf(cause, size, "%s, crash %ld", why + strlen(OBITUARY_ALONE), count);
 	if (q->on_crash != CONF_FOLLOW_RETRY || count >= q->max_crashes)
 		return SUSPECT_GUILTY;
 	return SUSPECT_ALONE;

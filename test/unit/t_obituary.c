@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "chan.h"
 #include "obituary.h"
 
 /* What a worker makes of the lines of an order; true: "handover" came and all was understood. */
@@ -66,6 +67,7 @@ static void comes_back_as_it_was(void **state)
 		 "0123456789012345678901234567890123456789", "alone worker signal 9 SIGKILL", 12,
 		 13, 1, 1, true},
 		{"worker_7", "n", "", "company worker exit 3", 0, 0, UINT32_MAX, 64, true},
+		{"worker_7", "n", "", "company worker exit 3", 0, 0, 5, 10000, true},
 		{"w\303\266rker 7%#\001@host-1", "n", "r", "", INT64_MAX, 1, 2, 0, false},
 		{"-", "", "", "a  b ", 0, INT64_MAX, 3, 3, false},
 		{longest, "n", "r", "c", 1, 2, 4, 1, false},
@@ -122,8 +124,12 @@ static void lines_fit_the_channel(void **state)
 	memset(o.nonce, 'n', sizeof(o.nonce) - 1);
 	memset(o.run_id, 'r', sizeof(o.run_id) - 1);
 	memset(o.cause, 'c', sizeof(o.cause) - 1);
+	for (int i = 0; i < 10000; i++)
+		obituary_add(&o, "18446744073709551615-18446744073709551615", UINT64_MAX);
 	obituary_write(&o, &lines);
-	assert_true(strcspn(lines.data, "\n") < 1024); /* CHAN_LINE_MAX is 4096 */
+	for (const char *at = lines.data; *at; at += strcspn(at, "\n") + 1)
+		assert_true(strcspn(at, "\n") <= CHAN_LINE_MAX);
+	assert_true(lines.len < CHAN_BACKLOG_MAX);
 	obituary_release(&o);
 	buf_release(&lines);
 }
@@ -161,6 +167,9 @@ static void hostile_words_are_refused(void **state)
 		"8 1-1 1",
 		"0 1-1 1",
 		"7 1-1 1 1",
+		"7 1-1 1 1-2 ",
+		"7 1-1 1 1-2 x",
+		"7 1-1 1  ",
 		"7 1-1 18446744073709551615",
 		"71-1 1",
 		"7 1-1 1x",
@@ -191,6 +200,10 @@ static void hostile_words_are_refused(void **state)
 	}
 	assert_true(obituary_read_ran(&o, "7  1-1   9223372036854775807"));
 	assert_int_equal(o.n_ran, 1);
+	assert_true(obituary_read_ran(&o, "7 2-1 5 2-2 6"));
+	assert_int_equal(o.n_ran, 3);
+	assert_string_equal(o.ran[2].id, "2-2");
+	assert_true(o.ran[1].token == 5 && o.ran[2].token == 6);
 	obituary_release(&o);
 }
 
