@@ -43,8 +43,12 @@ struct fleet {
 	struct roll roll;
 	struct handovers handovers;
 	struct proc *quarantine; /* borrowed: runs suspects of a crash only; NULL = none does */
-	bool suspects;           /* there are some, and nobody was told to run them yet */
-	int64_t suspects_ms;     /* ... since; monotonic */
+	bool suspects;           /* there are some, until the one set aside has found none */
+	bool suspects_new;       /* ... heard of after it was set aside */
+	int64_t suspects_ms;     /* monotonic: since when they have nobody */
+	int64_t aside_ms;        /* monotonic: when quarantine was set aside */
+	int64_t aside_boot_ms;   /* ... on the clock of the boards */
+	ev_timer suspects_timer; /* runs while a better choice may come */
 	ev_timer order_timer;    /* runs while an order waits for its answer */
 	ev_timer lock_timer;     /* runs while a wanted slot's lock is held by another generation */
 };
@@ -97,12 +101,21 @@ void fleet_roll_abandon(struct fleet *f);
 
 /* suspects.c: the worker that is set aside for them. */
 
+void fleet_suspects_init(struct fleet *f);
 /* There may be suspects of a crash. */
 void fleet_suspects(struct fleet *f);
+/* `p` says that it was set aside and has found none. */
+void fleet_cleared(struct fleet *f, const struct proc *p);
+/* It is dead. */
+void fleet_forget_suspects_of(struct fleet *f, const struct proc *p);
 /* Before credit is granted: who gets none of the new tasks. */
 void fleet_tend_suspects(struct fleet *f);
 
+/* fleet_events.c: what the workers tell, and what their deaths lead to. */
+
 /* For roll.c and slot.c. */
 extern const struct proc_events fleet_proc_events;
+/* Gives out what handover.h has for the workers of the queue. */
+void fleet_give_orders(struct fleet *f);
 
 #endif

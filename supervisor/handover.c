@@ -6,13 +6,17 @@
 
 struct order {
 	struct list link;
-	struct obituary who;     /* owned */
-	const struct proc *heir; /* borrowed; NULL = nobody has it in hand */
-	unsigned slot;           /* it died in */
+	struct obituary who; /* owned; what it ran is sorted by id */
+	struct proc *heir;   /* borrowed; NULL = nobody has it in hand */
+	unsigned slot;       /* it died in */
 	int64_t died_ms;
 	int64_t given_ms;
+	int64_t patience_ms; /* how long its answer is waited for */
 	bool handed;
 };
+
+/* The longest order fits what a channel may hold back. */
+_Static_assert(10000 * (BOARD_ID_MAX + 32) < CHAN_BACKLOG_MAX, "10000 = most of key concurrency");
 
 void handovers_init(struct handovers *h)
 {
@@ -33,6 +37,21 @@ void handovers_release(struct handovers *h)
 		drop(list_entry(h->orders.next, struct order, link));
 }
 
+size_t handovers_n_open(const struct handovers *h)
+{
+	struct list *it;
+	size_t n = 0;
+
+	list_each (it, &h->orders)
+		n += !list_entry(it, struct order, link)->handed;
+	return n;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return strcmp(((const struct obituary_task *)a)->id, ((const struct obituary_task *)b)->id);
+}
+
 void handovers_add(struct handovers *h, struct obituary *who, unsigned slot, int64_t died_ms)
 {
 	struct order *o;
@@ -47,14 +66,55 @@ void handovers_add(struct handovers *h, struct obituary *who, unsigned slot, int
 	o->who.order = ++h->last_number;
 	o->slot = slot;
 	o->died_ms = died_ms;
+	if (o->who.n_ran > 0)
+		qsort(o->who.ran, (size_t)o->who.n_ran, sizeof(*o->who.ran), by_id);
 	list_append(&h->orders, &o->link);
 }
 
 static void give(struct order *o, struct proc *heir, int64_t now_ms)
 {
-	proc_say_order(heir, &o->who);
+	o->patience_ms = o->patience_ms ? min_i64(2 * o->patience_ms, HANDOVER_ANSWER_MAX_MS)
+					: HANDOVER_ANSWER_MS;
 	o->heir = heir;
 	o->given_ms = now_ms;
+	proc_say_order(heir, &o->who);
+}
+
+static bool is_silent(const struct order *o, int64_t now_ms)
+{
+	return o->heir && !o->handed && now_ms - o->given_ms >= o->patience_ms;
+}
+
+/* It has an order to answer, other than `o`, or has not read what it was told last. */
+static bool is_busy(const struct handovers *h, const struct proc *heir, const struct order *o)
+{
+	struct list *it;
+
+	list_each (it, &h->orders) {
+		const struct order *other = list_entry(it, struct order, link);
+
+		if (other != o && other->heir == heir && !other->handed)
+			return true;
+	}
+	return !heir->chan || chan_unsent(heir->chan) > 0;
+}
+
+/* Who gets it: one that answers, if there is one; NULL = nobody can take it now. */
+static struct proc *find_heir(const struct handovers *h, const struct order *o,
+			      struct proc *const *heirs, size_t n)
+{
+	struct proc *last = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (is_busy(h, heirs[i], o))
+			continue;
+		if (!heirs[i]->silent)
+			return heirs[i];
+		/* Another than it had. */
+		if (!last || last == o->heir)
+			last = heirs[i];
+	}
+	return last;
 }
 
 bool handovers_assign(struct handovers *h, struct proc *const *heirs, size_t n, int64_t now_ms)
@@ -64,22 +124,18 @@ bool handovers_assign(struct handovers *h, struct proc *const *heirs, size_t n, 
 
 	list_each (it, &h->orders) {
 		struct order *o = list_entry(it, struct order, link);
-		bool silent = o->heir && !o->handed && now_ms - o->given_ms >= HANDOVER_ANSWER_MS;
+		struct proc *heir;
 
-		if (o->heir && !silent) {
+		if (o->heir && !is_silent(o, now_ms)) {
 			waiting |= !o->handed;
 			continue;
 		}
 		waiting = true;
-		if (n == 0)
-			continue;
-		/* Another than the silent one, if there is another. */
-		for (size_t i = 0; i < n; i++) {
-			if (heirs[i] != o->heir || i + 1 == n) {
-				give(o, heirs[i], now_ms);
-				break;
-			}
-		}
+		if (o->heir)
+			o->heir->silent = true;
+		heir = find_heir(h, o, heirs, n);
+		if (heir)
+			give(o, heir, now_ms);
 	}
 	return waiting;
 }
@@ -109,9 +165,8 @@ void handovers_heir_died(struct handovers *h, const struct proc *heir)
 	}
 }
 
-static struct order *find(struct handovers *h, const char *rest)
+static struct order *find(struct handovers *h, int64_t number)
 {
-	int64_t number = chan_number(rest);
 	struct list *it;
 
 	list_each (it, &h->orders)
@@ -120,16 +175,14 @@ static struct order *find(struct handovers *h, const char *rest)
 	return NULL;
 }
 
-enum handed handovers_handed(struct handovers *h, const struct proc *heir, const char *rest,
+enum handed handovers_handed(struct handovers *h, struct proc *heir, int64_t number, int64_t moved,
 			     int64_t now_ms)
 {
-	struct order *o = find(h, rest);
-	int64_t moved;
+	struct order *o = find(h, number);
 
+	heir->silent = false;
 	if (!o || o->handed)
 		return HANDED_NOTHING;
-	rest += strcspn(rest, " ");
-	moved = chan_number(rest + strspn(rest, " "));
 	o->handed = true;
 	o->heir = heir;
 	if (moved <= 0)
@@ -140,9 +193,9 @@ enum handed handovers_handed(struct handovers *h, const struct proc *heir, const
 	return o->who.charge && o->who.n_ran > 0 ? HANDED_SUSPECTS : HANDED_SOME;
 }
 
-void handovers_swept(struct handovers *h, const char *rest)
+void handovers_swept(struct handovers *h, int64_t number)
 {
-	struct order *o = find(h, rest);
+	struct order *o = find(h, number);
 
 	if (o)
 		drop(o);
@@ -151,19 +204,20 @@ void handovers_swept(struct handovers *h, const char *rest)
 void handovers_runs_again(struct handovers *h, const struct proc *heir, const char *id,
 			  int64_t now_ms)
 {
+	struct obituary_task key;
 	struct list *it;
 
+	snprintf(key.id, sizeof(key.id), "%s", id);
 	/* The newest first: a task may have outlived two workers. */
 	for (it = h->orders.prev; it != &h->orders; it = it->prev) {
 		const struct order *o = list_entry(it, struct order, link);
 
-		for (int i = 0; i < o->who.n_ran; i++) {
-			if (strcmp(o->who.ran[i].id, id) != 0)
-				continue;
-			log_info("task %s of %s runs again in %s, %" PRId64 " ms after the death",
-				 id, o->who.consumer, heir->consumer ? heir->consumer : "?",
-				 now_ms - o->died_ms);
-			return;
-		}
+		if (o->who.n_ran == 0 ||
+		    !bsearch(&key, o->who.ran, (size_t)o->who.n_ran, sizeof(*o->who.ran), by_id))
+			continue;
+		log_info("task %s of %s runs again in %s, %" PRId64 " ms after the death", id,
+			 o->who.consumer, heir->consumer ? heir->consumer : "?",
+			 now_ms - o->died_ms);
+		return;
 	}
 }

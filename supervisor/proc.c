@@ -125,7 +125,8 @@ static bool start_process(struct proc *p)
 
 	free(p->refused);
 	p->refused = NULL;
-	p->was_ready = p->redis_wait = p->abort_sent = p->kill_sent = p->quiet = false;
+	p->was_ready = p->redis_wait = p->quiet = p->silent = false;
+	p->abort_sent = p->kill_sent = false;
 	p->heartbeat = (struct heartbeat){0};
 	p->started_ms = clock_mono_ms();
 	if (proc_spawn(p, &e) < 0) {
@@ -246,6 +247,12 @@ void proc_say_quarantine(struct proc *p)
 {
 	if (p->chan)
 		chan_say(p->chan, "quarantine");
+}
+
+void proc_say_ordinary(struct proc *p)
+{
+	if (p->chan)
+		chan_say(p->chan, "ordinary");
 }
 
 void proc_say_scan(struct proc *p)

@@ -58,9 +58,15 @@ struct proc_events {
 	void (*on_freed)(void *arg, struct proc *p, int64_t n);
 	/* It gave entries back that others should look for. */
 	void (*on_released)(void *arg, struct proc *p);
-	/* What it says about others' tasks: handed, swept, again, suspects, cleared, and the rest.
-	 */
-	void (*on_others)(void *arg, struct proc *p, const char *word, const char *rest);
+	/* Its answers to an order of handover.h; -1 for a number that cannot be read. */
+	void (*on_handed)(void *arg, struct proc *p, int64_t order, int64_t moved);
+	void (*on_swept)(void *arg, struct proc *p, int64_t order);
+	/* Task `id`, which another had before, runs in it. */
+	void (*on_again)(void *arg, struct proc *p, const char *id);
+	/* It has seen entries that only a worker set aside may run. */
+	void (*on_suspects)(void *arg, struct proc *p);
+	/* It was set aside, and takes any task again: there are none. */
+	void (*on_cleared)(void *arg, struct proc *p);
 	/*
 	 * Dead and buried, or never started (then without a board). The owner takes the credit
 	 * back (all of it when
@@ -97,6 +103,7 @@ struct proc {
 	bool was_ready;
 	bool redis_wait;
 	bool quiet;
+	bool silent; /* it left an order of handover.h unanswered */
 	bool abort_sent;
 	bool kill_sent;
 	struct heartbeat heartbeat;
@@ -142,6 +149,7 @@ void proc_say_credit(struct proc *p, int64_t n);
 void proc_say_quiet(struct proc *p, bool quiet);
 void proc_say_scan(struct proc *p);
 void proc_say_quarantine(struct proc *p);
+void proc_say_ordinary(struct proc *p);
 /* An order of handover.h. */
 void proc_say_order(struct proc *p, const struct obituary *who);
 /* Looks at the heartbeat; `now_ms` on the boot clock. */

@@ -65,6 +65,33 @@ static void on_released(struct proc *p, const char *rest ATTR_UNUSED)
 	p->events->on_released(p->arg, p);
 }
 
+static void on_handed(struct proc *p, const char *rest)
+{
+	const char *moved = rest + strcspn(rest, " ");
+
+	p->events->on_handed(p->arg, p, chan_number(rest), chan_number(moved + strspn(moved, " ")));
+}
+
+static void on_swept(struct proc *p, const char *rest)
+{
+	p->events->on_swept(p->arg, p, chan_number(rest));
+}
+
+static void on_again(struct proc *p, const char *rest)
+{
+	p->events->on_again(p->arg, p, rest);
+}
+
+static void on_suspects(struct proc *p, const char *rest ATTR_UNUSED)
+{
+	p->events->on_suspects(p->arg, p);
+}
+
+static void on_cleared(struct proc *p, const char *rest ATTR_UNUSED)
+{
+	p->events->on_cleared(p->arg, p);
+}
+
 void proc_on_word(void *arg, const char *word, const char *rest)
 {
 	static const struct {
@@ -73,16 +100,11 @@ void proc_on_word(void *arg, const char *word, const char *rest)
 	} words[] = {
 		{"ready", on_ready},     {"redis-wait", on_redis_wait}, {"freed", on_freed},
 		{"refused", on_refused}, {"breaker", on_breaker},       {"released", on_released},
+		{"handed", on_handed},   {"swept", on_swept},           {"again", on_again},
+		{"cleared", on_cleared}, {"suspects", on_suspects},
 	};
-	static const char *const others[] = {"handed", "swept", "again", "suspects", "cleared"};
 	struct proc *p = arg;
 
-	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
-		if (strcmp(others[i], word) == 0) {
-			p->events->on_others(p->arg, p, word, rest);
-			return;
-		}
-	}
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		if (strcmp(words[i].word, word) == 0) {
 			words[i].fn(p, rest);

@@ -92,6 +92,7 @@ static json_t *worker_json(const struct slot *s, struct proc *p, const struct ta
 	json_object_set_new(o, "credit", json_integer(p->credit.held));
 	json_object_set_new(o, "note", text_or_null(note_of(s, p)));
 	json_object_set_new(o, "breaker", text_or_null(p->breaker));
+	json_object_set_new(o, "quarantine", json_boolean(p == s->fleet->quarantine));
 	return o;
 }
 

@@ -160,6 +160,9 @@ static void add_remarks(struct buf *out, const json_t *w)
 		out_colour(out, OUT_PLAIN);
 		buf_addc(out, '\n');
 	}
+	if (json_is_true(json_object_get(w, "quarantine")))
+		buf_addf(out, "%4lld  set aside for suspects of a crash: runs them one at a time\n",
+			 (long long)number_of(w, "slot"));
 }
 
 /* The queue's own figure, which counts workers of the past too; else what its rows add up to. */

@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from waiting import wait_until
+from journal import Gate
+from waiting import stays, wait_until
 
 FAST = {"retry_delay": "50ms", "retry_jitter": "0%", "kill_grace": "300ms", "concurrency": 4}
 # Back-off between a slot's deaths is not what is tested here.
@@ -105,3 +106,156 @@ def test_a_handler_that_works_again_closes_the_breaker(sup, server, journal):
     server.wait_empty("q", timeout=60)
     assert server.counters("q")["done"] == 40
     assert "the handler works again" in s.log("q")
+
+
+# ---- where the suspects run, when the worker set aside is not the right one any more
+
+# No crash loop, and stale entries come back soon enough to be seen.
+PATIENT = dict(SUPERVISOR, crash_limit=1000)
+
+
+def row(s, pid):
+    return [w for w in s.workers("q") if w["pid"] == pid][0]
+
+
+def full(s, slots):
+    """The pid of the worker in one of these slots that runs as many tasks as it may."""
+    return wait_until(lambda: [w["pid"] for w in s.workers("q") if w["slot"] in slots and
+                               w["state"] == "ready" and w["running"] == w["credit"] > 0],
+                      20, "one is full")[0]
+
+
+def aside(s):
+    return [w["pid"] for w in s.workers("q") if w.get("quarantine")]
+
+
+def fill(s, server, journal, n, knob, *slots):
+    """n tasks that run in the only worker of these slots that has credit; its pid."""
+    before = len(journal.running())
+    server.add("q", *[b"do " + str(knob).encode()] * n)
+    wait_until(lambda: len(journal.running()) == before + n, 20, "they run")
+    return full(s, slots)
+
+
+def new_starts(journal, n):
+    return wait_until(lambda: len(journal.starts()) >= n and journal.starts(), 20,
+                      "%d starts" % n)
+
+
+def test_a_reload_while_a_suspect_runs_sets_the_new_worker_aside(sup, server, journal, gate):
+    s = sup(queues=queue(journal, concurrency=2), supervisor=dict(PATIENT, workers=1))
+    s.wait_ready(1)
+    pid = fill(s, server, journal, 2, gate, 0)
+    os.kill(pid, signal.SIGKILL)
+    new_starts(journal, 3)
+    old, = aside(s)
+    s.ctl("reload", check=0)
+    second = new_starts(journal, 4)[3]
+    assert second["ppid"] != old and row(s, old)["state"] == "draining"
+    assert aside(s) == [second["ppid"]]
+    gate.open()
+    server.wait_empty("q")
+    assert server.counters("q") == {"done": 2} and journal.most_at_once() <= 2
+    wait_until(lambda: not aside(s), 20, "nobody is set aside any more")
+
+
+@pytest.mark.parametrize("how", [("stop", "q/1"), ("scale", "q", "1")])
+def test_a_worker_told_to_leave_is_not_set_aside_any_more(sup, server, journal, gate, how):
+    s = sup(queues=queue(journal, concurrency=2), supervisor=dict(PATIENT, workers=2))
+    s.wait_ready(2)
+    s.ctl("stop", "q/0", check=0)
+    pid = fill(s, server, journal, 2, gate, 1)
+    os.kill(pid, signal.SIGKILL)
+    new_starts(journal, 3)
+    old, = aside(s)
+    s.ctl("start", "q/0", check=0)
+    s.ctl(*how, "--no-wait", check=0)
+    second = new_starts(journal, 4)[3]
+    assert second["ppid"] != old and aside(s) == [second["ppid"]]
+    gate.open()
+    server.wait_empty("q")
+    assert server.counters("q") == {"done": 2}
+
+
+def test_a_worker_without_credit_is_passed_over(sup, server, journal, tmp_path):
+    """Both old workers are full when they are replaced: only the successor of the one that dies
+    gets credit."""
+    gate = Gate(tmp_path / "g")
+    s = sup(queues=queue(journal, concurrency=2), supervisor=dict(PATIENT, workers=2))
+    s.wait_ready(2)
+    server.add("q", *[b"do " + str(gate).encode()] * 4)
+    wait_until(lambda: len(journal.running()) == 4, 20, "all are full")
+    s.ctl("reload", check=0)
+    old = {w["slot"]: w["pid"] for w in s.workers("q") if w["state"] == "draining"}
+    assert sorted(old) == [0, 1]
+    os.kill(old[1], signal.SIGKILL)
+    new_starts(journal, 5)
+    chosen, = aside(s)
+    wait_until(lambda: row(s, chosen)["credit"] == 1, 20, "the rest is given back")
+    # It needs one of the two that came free: the other one serves the rest.
+    server.add("q", *[b"x"] * 4)
+    wait_until(lambda: server.counters("q").get("done") == 4, 20, "others go on")
+    gate.open()
+    server.wait_empty("q")
+    assert server.counters("q") == {"done": 8} and journal.most_at_once() <= 4
+
+
+def test_a_worker_set_aside_hoards_no_credit(sup, server, journal, tmp_path):
+    g1, g2 = Gate(tmp_path / "g1"), Gate(tmp_path / "g2")
+    s = sup(queues=queue(journal, concurrency=4), supervisor=dict(PATIENT, workers=2))
+    s.wait_ready(2)
+    s.ctl("stop", "q/1", check=0)
+    fill(s, server, journal, 4, g1, 0)
+    s.ctl("start", "q/1", check=0)
+    s.ctl("reload", check=0)
+    s.wait_ready(2)
+    victim = fill(s, server, journal, 4, g2, 0, 1)
+    os.kill(victim, signal.SIGKILL)
+    new_starts(journal, 9)
+    server.add("q", *[b"x"] * 8)
+    wait_until(lambda: server.counters("q").get("done") == 8, 20, "others are served")
+    chosen, = aside(s)
+    wait_until(lambda: row(s, chosen)["credit"] == 1, 20, "the rest is given back")
+    assert sum(w["credit"] for w in s.workers("q")) <= 8
+    g1.open()
+    g2.open()
+    server.wait_empty("q")
+    wait_until(lambda: [w["credit"] for w in s.workers("q")] == [4, 4], 20,
+               "the full credit again when no suspect is left")
+    assert journal.most_at_once() <= 8
+
+
+def test_a_busy_worker_gives_way_to_an_idle_one(sup, server, journal, tmp_path):
+    """The successor comes so late that the busy one is set aside for want of a better."""
+    long, gate = Gate(tmp_path / "long"), Gate(tmp_path / "gate")
+    s = sup(queues=queue(journal, concurrency=2),
+            supervisor={"workers": 2, "restart_delay": "15s", "restart_delay_max": "15s",
+                        "crash_limit": 1000})
+    s.wait_ready(2)
+    s.ctl("stop", "q/1", check=0)
+    first = fill(s, server, journal, 2, long, 0)
+    s.ctl("start", "q/1", check=0)
+    os.kill(fill(s, server, journal, 2, gate, 1), signal.SIGKILL)
+    second = new_starts(journal, 5)[4]["ppid"]
+    os.kill(second, signal.SIGKILL)          # once more, so that it backs off
+    wait_until(lambda: aside(s) == [first], 30, "the busy one is taken")
+    new_starts(journal, 6)
+    assert first not in aside(s)
+    stays(lambda: len(journal.running()) == 3, 1, "one suspect, beside the long ones")
+    long.open()
+    gate.open()
+    server.wait_empty("q")
+    assert server.counters("q") == {"done": 4} and journal.most_at_once() <= 4
+
+
+def test_status_shows_who_is_set_aside(sup, server, journal, gate):
+    s = sup(queues=queue(journal, concurrency=2), supervisor=dict(PATIENT, workers=1))
+    s.wait_ready(1)
+    assert aside(s) == [] and "set aside" not in s.ctl("status", check=0).out
+    os.kill(fill(s, server, journal, 2, gate, 0), signal.SIGKILL)
+    new_starts(journal, 3)
+    assert aside(s) == s.pids("q")
+    assert "set aside for suspects of a crash" in s.ctl("status", check=0).out
+    gate.open()
+    server.wait_empty("q")
+    wait_until(lambda: not aside(s), 20, "nobody any more")

@@ -42,6 +42,44 @@ static void on_eof(void *arg)
 	(void)arg;
 }
 
+/* What the last words came to. */
+static struct {
+	int n;
+	int64_t order, moved;
+	char id[BOARD_ID_MAX];
+} heard;
+
+static void on_handed(void *arg, struct proc *p, int64_t order, int64_t moved)
+{
+	(void)p;
+	heard.n++;
+	heard.order = order;
+	heard.moved = moved;
+	handovers_handed(arg, p, order, moved, 1);
+}
+
+static void on_swept(void *arg, struct proc *p, int64_t order)
+{
+	(void)p;
+	heard.n++;
+	heard.order = order;
+	handovers_swept(arg, order);
+}
+
+static void on_again(void *arg, struct proc *p, const char *id)
+{
+	(void)arg;
+	(void)p;
+	heard.n++;
+	snprintf(heard.id, sizeof(heard.id), "%s", id);
+}
+
+static const struct proc_events events = {
+	.on_handed = on_handed,
+	.on_swept = on_swept,
+	.on_again = on_again,
+};
+
 static void keep(void *arg, enum log_level level, const char *text, size_t len)
 {
 	struct scene *s = arg;
@@ -68,6 +106,8 @@ static int setup(void **state)
 		buf_init(&s->heir[i].heard);
 		s->heir[i].proc.chan = chan_new(s->loop, fds[0], on_word, on_eof, NULL);
 		s->heir[i].proc.consumer = xasprintf("heir_%d", i);
+		s->heir[i].proc.events = &events;
+		s->heir[i].proc.arg = &s->h;
 		s->list[i] = &s->heir[i].proc;
 	}
 	*state = s;
@@ -151,13 +191,13 @@ static void an_order_goes_to_one_and_once(void **state)
 	assert_true(assign(s, N_HEIRS, 101));
 	assert_true(assign(s, N_HEIRS, 100 + HANDOVER_ANSWER_MS - 1));
 	assert_silence(s);
-	assert_int_equal(handovers_handed(&s->h, s->list[0], "1 2 1", 107), HANDED_SUSPECTS);
+	assert_int_equal(handovers_handed(&s->h, s->list[0], 1, 2, 107), HANDED_SUSPECTS);
 	assert_non_null(strstr(s->log.data, "handed over 2 tasks of w, 7 ms after its death"));
 	/* Nothing to wait for any more; an answer that comes twice counts once. */
 	assert_false(assign(s, N_HEIRS, 100000));
-	assert_int_equal(HANDED_NOTHING, handovers_handed(&s->h, s->list[0], "1 2 1", 107));
-	handovers_swept(&s->h, "1");
-	handovers_swept(&s->h, "1");
+	assert_int_equal(HANDED_NOTHING, handovers_handed(&s->h, s->list[0], 1, 2, 107));
+	handovers_swept(&s->h, 1);
+	handovers_swept(&s->h, 1);
 	assert_true(list_empty(&s->h.orders));
 	assert_silence(s);
 }
@@ -186,28 +226,123 @@ static void an_order_waits_for_the_first_heir(void **state)
 static void a_silent_heir_loses_it_to_another(void **state)
 {
 	struct scene *s = *state;
-	int64_t ms = 100;
+	int64_t ms = 100, wait = HANDOVER_ANSWER_MS;
 
 	die(s, "w", 0, ms, "5-0");
 	assign(s, 2, ms);
 	assert_string_equal(told(s, 0), ORDER_1);
-	for (int turn = 1; turn < 4; turn++) {
-		ms += HANDOVER_ANSWER_MS - 1;
-		assign(s, 2, ms++);
+	/* Each time it is waited for twice as long, up to a limit. */
+	for (int turn = 1; turn < 9; turn++) {
+		ms += wait - 1;
+		assert_true(assign(s, 2, ms++));
 		assert_silence(s);
 		assert_true(assign(s, 2, ms));
 		assert_string_equal(told(s, turn % 2), ORDER_1);
+		wait = min_i64(2 * wait, HANDOVER_ANSWER_MAX_MS);
 	}
+	assert_int_equal(wait, HANDOVER_ANSWER_MAX_MS);
 	/* Alone, it is asked again. */
-	ms += HANDOVER_ANSWER_MS;
+	ms += wait;
 	s->list[0] = s->list[1];
 	assert_true(assign(s, 1, ms));
 	assert_string_equal(told(s, 1), ORDER_1);
 	/* The first one wakes up and answers: that is as good. */
-	assert_int_not_equal(HANDED_NOTHING,
-			     handovers_handed(&s->h, &s->heir[0].proc, "1 1 1", ms));
+	assert_int_not_equal(HANDED_NOTHING, handovers_handed(&s->h, &s->heir[0].proc, 1, 1, ms));
 	assert_false(assign(s, 1, ms + 100000));
 	assert_silence(s);
+}
+
+/* One that answers nothing is not given the next one, while others answer. */
+static void a_silent_heir_is_passed_over(void **state)
+{
+	struct scene *s = *state;
+	int64_t ms = HANDOVER_ANSWER_MS;
+
+	die(s, "w", 0, 0, "5-0");
+	assign(s, 2, 0);
+	told(s, 0);
+	assign(s, 2, ms);
+	assert_string_equal(told(s, 1), ORDER_1);
+	handovers_handed(&s->h, s->list[1], 1, 1, ms);
+	die(s, "w", 0, ms, "5-0");
+	assign(s, 2, ms);
+	assert_non_null(strstr(told(s, 1), "handover 2\n"));
+	/* An answer, however late, and it is one like the others. */
+	handovers_handed(&s->h, s->list[0], 1, 1, ms);
+	die(s, "w", 0, ms, "5-0");
+	assign(s, 2, ms);
+	assert_non_null(strstr(told(s, 0), "handover 3\n"));
+	assert_string_equal(told(s, 1), "");
+}
+
+static void a_worker_has_one_order_at_a_time(void **state)
+{
+	struct scene *s = *state;
+
+	for (int i = 0; i < 5; i++)
+		die(s, "w", (unsigned)i, 0, NULL);
+	assert_true(assign(s, 2, 0));
+	assert_non_null(strstr(told(s, 0), "handover 1\n"));
+	assert_non_null(strstr(told(s, 1), "handover 2\n"));
+	assert_true(assign(s, 2, 1));
+	assert_silence(s);
+	handovers_handed(&s->h, s->list[1], 2, 0, 2);
+	assert_true(assign(s, 2, 2));
+	assert_non_null(strstr(told(s, 1), "handover 3\n"));
+	assert_string_equal(told(s, 0), "");
+	/* Its death is no answer, but it ends the waiting for one. */
+	handovers_heir_died(&s->h, s->list[0]);
+	assert_true(assign(s, 1, 3));
+	assert_non_null(strstr(told(s, 0), "handover 1\n"));
+	assert_int_equal(handovers_n_open(&s->h), 4);
+}
+
+/* 10000 tasks at once in each of two workers, and an heir that does not read for a while. */
+static void large_orders_do_not_fill_the_channel(void **state)
+{
+	struct scene *s = *state;
+	const char *text;
+
+	for (unsigned w = 0; w < 2; w++) {
+		struct obituary who;
+
+		obituary_init(&who);
+		who.consumer = xstrdup("w");
+		for (int i = 0; i < 10000; i++) {
+			char id[BOARD_ID_MAX];
+
+			snprintf(id, sizeof(id), "18446744073709551615-18446744073709%06d", i);
+			obituary_add(&who, id, INT64_MAX);
+		}
+		handovers_add(&s->h, &who, w, 0);
+	}
+	/* Never gone, however often it is looked at. */
+	for (int64_t ms = 0; ms < 600000; ms += HANDOVER_LOOK_MS) {
+		assert_true(assign(s, 1, ms));
+		assert_true(chan_unsent(s->list[0]->chan) < CHAN_BACKLOG_MAX);
+	}
+	assert_true(s->log.len == 0);
+	buf_clear(&s->heir[0].heard);
+	while (chan_unsent(s->list[0]->chan) > 0) {
+		char bytes[65536];
+		ssize_t n;
+
+		while ((n = read(s->heir[0].fd, bytes, sizeof(bytes))) > 0)
+			buf_add(&s->heir[0].heard, bytes, (size_t)n);
+		ev_run(s->loop, EVRUN_NOWAIT);
+	}
+	/* Told once, whole. */
+	for (ssize_t n = 1; n > 0;) {
+		char bytes[65536];
+
+		n = read(s->heir[0].fd, bytes, sizeof(bytes));
+		if (n > 0)
+			buf_add(&s->heir[0].heard, bytes, (size_t)n);
+	}
+	text = s->heir[0].heard.data;
+	assert_non_null(strstr(text, "handover 1\n"));
+	assert_string_equal(strstr(text, "handover 1\n"), "handover 1\n");
+	assert_non_null(strstr(text, " 18446744073709551615-18446744073709009999 "));
 }
 
 static void the_order_of_a_dead_heir_goes_on(void **state)
@@ -222,7 +357,7 @@ static void the_order_of_a_dead_heir_goes_on(void **state)
 		/* What was handed over is still to be swept. */
 		if (handed)
 			assert_int_not_equal(HANDED_NOTHING,
-					     handovers_handed(&s->h, s->list[0], "2 1 1", 1));
+					     handovers_handed(&s->h, s->list[0], 2, 1, 1));
 		handovers_heir_died(&s->h, &s->heir[2].proc);
 		assign(s, N_HEIRS, 2);
 		assert_silence(s);
@@ -232,9 +367,10 @@ static void the_order_of_a_dead_heir_goes_on(void **state)
 		assert_true(assign(s, 1, 4));
 		assert_non_null(strstr(told(s, 1), handed ? "handover 2\n" : "handover 1\n"));
 		assert_int_equal(assign(s, 1, 5), !handed);
-		assert_int_equal(handovers_handed(&s->h, s->list[0], handed ? "2 0 0" : "1 1 0", 6),
-				 handed ? HANDED_NOTHING : HANDED_SUSPECTS);
-		handovers_swept(&s->h, handed ? "2" : "1");
+		assert_int_equal(
+			handovers_handed(&s->h, s->list[0], handed ? 2 : 1, handed ? 0 : 1, 6),
+			handed ? HANDED_NOTHING : HANDED_SUSPECTS);
+		handovers_swept(&s->h, handed ? 2 : 1);
 		assert_true(list_empty(&s->h.orders));
 		s->list[0] = &s->heir[0].proc;
 		if (handed)
@@ -255,9 +391,9 @@ static void the_successor_is_held_until_it_is_handed_over(void **state)
 	/* Two that died in it: both are waited for. */
 	die(s, "v", 3, 2000, NULL);
 	assign(s, N_HEIRS, 2000);
-	handovers_handed(&s->h, s->list[0], "1 0 0", 2001);
+	handovers_handed(&s->h, s->list[0], 1, 0, 2001);
 	assert_true(handovers_hold(&s->h, 3, 2001));
-	handovers_swept(&s->h, "2"); /* its name was another's: nothing was there to hand over */
+	handovers_swept(&s->h, 2); /* its name was another's: nothing was there to hand over */
 	assert_false(handovers_hold(&s->h, 3, 2001));
 }
 
@@ -270,15 +406,30 @@ static void answers_that_make_no_sense_change_nothing(void **state)
 	die(s, "w", 0, 0, "5-0");
 	assign(s, 1, 0);
 	told(s, 0);
+	heard.n = 0;
 	for (size_t i = 0; i < ARRAY_LEN(rests); i++) {
-		assert_int_equal(HANDED_NOTHING, handovers_handed(&s->h, s->list[0], rests[i], 1));
-		handovers_swept(&s->h, rests[i]);
+		proc_on_word(s->list[0], "handed", rests[i]);
+		proc_on_word(s->list[0], "swept", rests[i]);
 	}
+	assert_int_equal(heard.n, 2 * ARRAY_LEN(rests));
 	assert_true(assign(s, 1, 1));
 	assert_true(handovers_hold(&s->h, 0, 1));
 	/* It is done, of how many nobody knows. */
-	assert_int_equal(HANDED_NOTHING, handovers_handed(&s->h, s->list[0], "1", 1));
+	proc_on_word(s->list[0], "handed", "1");
+	assert_true(heard.order == 1 && heard.moved == -1);
 	assert_false(assign(s, 1, 1));
+}
+
+static void each_word_is_parsed_once(void **state)
+{
+	struct scene *s = *state;
+
+	proc_on_word(s->list[0], "handed", "7 12 3");
+	assert_true(heard.order == 7 && heard.moved == 12);
+	proc_on_word(s->list[0], "swept", "8");
+	assert_true(heard.order == 8);
+	proc_on_word(s->list[0], "again", "5-0");
+	assert_string_equal(heard.id, "5-0");
 }
 
 static void what_runs_again_is_told_with_its_last_owner(void **state)
@@ -306,22 +457,17 @@ static void many_orders_are_told_apart(void **state)
 		die(s, name, (unsigned)i, i, NULL);
 	}
 	assert_true(assign(s, N_HEIRS, 100));
-	for (int i = 100; i > 0; i--) {
-		char rest[32];
-
-		snprintf(rest, sizeof(rest), "%d %d 0", i, i);
+	for (int i = 1; i <= 100; i++) {
 		assert_true(handovers_hold(&s->h, (unsigned)i, 100));
 		/* They ran nothing: what was pending is no suspect. */
-		assert_int_equal(handovers_handed(&s->h, s->list[0], rest, 100), HANDED_SOME);
+		assert_int_equal(handovers_handed(&s->h, s->list[i % N_HEIRS], i, i, 100),
+				 HANDED_SOME);
 		assert_false(handovers_hold(&s->h, (unsigned)i, 100));
-		assert_int_equal(assign(s, N_HEIRS, 100), i > 1);
+		assert_int_equal(assign(s, N_HEIRS, 100), i < 100);
 	}
 	for (int i = 1; i <= 100; i++) {
-		char rest[16];
-
 		assert_false(list_empty(&s->h.orders));
-		snprintf(rest, sizeof(rest), "%d", i);
-		handovers_swept(&s->h, rest);
+		handovers_swept(&s->h, i);
 	}
 	assert_true(list_empty(&s->h.orders));
 }
@@ -335,9 +481,13 @@ int main(void)
 		T(nobody_had_a_name_nobody_is_told),
 		T(an_order_waits_for_the_first_heir),
 		T(a_silent_heir_loses_it_to_another),
+		T(a_silent_heir_is_passed_over),
+		T(a_worker_has_one_order_at_a_time),
+		T(large_orders_do_not_fill_the_channel),
 		T(the_order_of_a_dead_heir_goes_on),
 		T(the_successor_is_held_until_it_is_handed_over),
 		T(answers_that_make_no_sense_change_nothing),
+		T(each_word_is_parsed_once),
 		T(what_runs_again_is_told_with_its_last_owner),
 		T(many_orders_are_told_apart),
 	};
