@@ -25,7 +25,10 @@ void obituary_add(struct obituary *o, const char *id, uint64_t token)
 {
 	struct obituary_task *t;
 
-	o->ran = xrealloc(o->ran, (size_t)(o->n_ran + 1) * sizeof(*o->ran));
+	/* Room for the next power of two. */
+	if ((o->n_ran & (o->n_ran - 1)) == 0)
+		o->ran = xrealloc(o->ran,
+				  (size_t)max_i64(1, 2 * (int64_t)o->n_ran) * sizeof(*o->ran));
 	t = &o->ran[o->n_ran++];
 	snprintf(t->id, sizeof(t->id), "%s", id);
 	t->token = token;

@@ -13,6 +13,7 @@
  *   ignore_drain=1   goes on as if nothing had been said
  *   tasks=N          N tasks "run" as soon as there is credit; task_ms=N how long each (0 = for
  *                    ever: until stop or the drain's limit)
+ *   named=1          its name is on the board, so that others are told to have what it had pending
  *   handler=1        each task is a process of its own group; setsid=1: it leaves a grandchild in
  *                    a session of its own
  *   exit=N           exit status when it leaves (0)
@@ -277,6 +278,11 @@ static void turn(void)
 
 		me.ready = true;
 		atomic_store(&me.board->consuming, 1);
+		if (knob("named", 0)) {
+			snprintf(me.board->consumer, sizeof(me.board->consumer), "worker_%d",
+				 (int)getpid());
+			snprintf(me.board->nonce, sizeof(me.board->nonce), "n%d", (int)getpid());
+		}
 		say(line);
 		free(line);
 	}

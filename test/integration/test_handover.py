@@ -392,3 +392,34 @@ def test_a_stuck_workers_task_is_charged_to_it(sup, server, journal, gate):
     (cause,) = crashes(server).values()
     assert re.match(r"1:1:alone worker signal \d+ SIG\w+ \(it was stuck\)$", cause), cause
     finish(server, journal, gate, ids, mine, 2)
+
+
+def test_an_order_of_ten_thousand_tasks_reaches_its_heir(sup, server, journal, build, tmp_path):
+    """More lines at once than a channel holds back looked like an heir that reads nothing: it was
+    ended, and the next one after it."""
+    real, places = tmp_path / "real", 10000
+    program = tmp_path / "worker"
+    program.write_text("#!/bin/sh\n[ -e %s ] && exec %s/redisq-worker \"$@\"\n"
+                       "exec %s/fake-worker \"$@\"\n" % (real, build, build))
+    program.chmod(0o755)
+    knobs = tmp_path / "knobs"
+    knobs.write_text("tasks=%d\nnamed=1\n" % places)
+    s = sup(queues={"q": dict(CALM, handler=journal.handler(), concurrency=places)},
+            supervisor={"workers": 2, "crash_limit": 1000},
+            env={"REDISQ_WORKER_PROGRAM": str(program), "FAKE_WORKER_KNOBS": str(knobs)})
+    s.wait_ready(2)
+    wait_until(lambda: sum(w["running"] for w in s.workers("q")) == 2 * places, 60, "all run")
+    server.r.xgroup_create("q", "redisq", id="0", mkstream=True)
+    ids = server.add("q", b"x", b"x")
+    dead = {"worker_%d" % pid: pid for pid in s.pids("q")}
+    for name in dead:
+        assert server.r.xreadgroup("redisq", name, {"q": ">"}, count=1)
+    real.touch()
+    for pid in dead.values():
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: {n for n, (tasks, _) in handed_over(s).items() if tasks == 1} == set(dead),
+               30, "both are handed over")
+    server.wait_empty("q", 30)
+    assert journal.runs() == collections.Counter(ids)
+    wait_swept(server, *dead)
+    assert "reads nothing" not in s.out() and s.out().count(" died: ") == 2
