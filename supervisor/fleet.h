@@ -102,8 +102,8 @@ void fleet_roll_abandon(struct fleet *f);
 /* suspects.c: the worker that is set aside for them. */
 
 void fleet_suspects_init(struct fleet *f);
-/* There may be suspects of a crash. */
-void fleet_suspects(struct fleet *f);
+/* There may be suspects of a crash; `who` has told of them. */
+void fleet_suspects(struct fleet *f, const struct proc *who);
 /* `p` says that it was set aside and has found none. */
 void fleet_cleared(struct fleet *f, const struct proc *p);
 /* It is dead. */

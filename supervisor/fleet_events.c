@@ -168,7 +168,7 @@ static void on_handed(void *arg, struct proc *p, int64_t order, int64_t moved)
 	if (what != HANDED_NOTHING)
 		tell_to_scan(f, NULL);
 	if (what == HANDED_SUSPECTS)
-		fleet_suspects(f);
+		fleet_suspects(f, p);
 	house_changed(f->house);
 }
 
@@ -185,9 +185,9 @@ static void on_again(void *arg, struct proc *p, const char *id)
 	handovers_runs_again(&((struct slot *)arg)->fleet->handovers, p, id, clock_mono_ms());
 }
 
-static void on_suspects(void *arg, struct proc *p ATTR_UNUSED)
+static void on_suspects(void *arg, struct proc *p)
 {
-	fleet_suspects(((struct slot *)arg)->fleet);
+	fleet_suspects(((struct slot *)arg)->fleet, p);
 }
 
 static void on_cleared(void *arg, struct proc *p)

@@ -165,11 +165,14 @@ static bool tend(struct fleet *f)
 	return best.fitness == FIT_NOW;
 }
 
-void fleet_suspects(struct fleet *f)
+void fleet_suspects(struct fleet *f, const struct proc *who)
 {
 	if (!f->suspects)
 		f->suspects_ms = clock_mono_ms();
-	f->suspects = f->suspects_new = true;
+	f->suspects = true;
+	/* The one set aside looks again when it hears that it is, and when it has handed over. */
+	if (who != f->quarantine)
+		f->suspects_new = true;
 	house_changed(f->house);
 }
 
