@@ -2,10 +2,10 @@
  * credit.h - how many tasks the workers of one queue may run at once, all generations together.
  *
  * The pool owns two numbers: the limit (the sum of the concurrency of the slots whose lock is held)
- * and what is out, granted and not freed, whoever holds it. A grant never takes what is out above the limit; a limit that was
- * lowered takes nothing back, it only holds until holders have freed enough. A dead holder's
- * credit stays out until credit_close(): the caller does that when the worker and all of its
- * handlers are gone. Pure: no clock, no loop, no log.
+ * and what is out, granted and not freed, whoever holds it. A grant never takes what is out above
+ * the limit; a limit that was lowered takes nothing back, it only holds until holders have freed
+ * enough. A dead holder's credit stays out until credit_close(): the caller does that when the
+ * worker and all of its handlers are gone. Pure: no clock, no loop, no log.
  */
 #ifndef REDISQ_CREDIT_H
 #define REDISQ_CREDIT_H
