@@ -423,3 +423,21 @@ def test_an_order_of_ten_thousand_tasks_reaches_its_heir(sup, server, journal, b
     assert journal.runs() == collections.Counter(ids)
     wait_swept(server, *dead)
     assert "reads nothing" not in s.out() and s.out().count(" died: ") == 2
+
+
+def test_a_queue_that_ends_says_what_it_leaves_to_the_lease(sup, journal, build, tmp_path):
+    knobs = tmp_path / "knobs"
+    knobs.write_text("named=1\n")
+    conf = dict(CALM, handler=journal.handler(), concurrency=1)
+    s = sup(queues={"q": conf, "other": conf}, supervisor={"workers": 1},
+            env={"REDISQ_WORKER_PROGRAM": os.path.join(build, "fake-worker"),
+                 "FAKE_WORKER_KNOBS": str(knobs)})
+    s.wait_ready(2)
+    kill(s.pids("q")[0])  # its heir answers no order
+    s.wait_ready(2)
+    wait_until(lambda: " died: " in s.out(), 20, "its death is seen")
+    del s.queues["q"]
+    s.write_ini()
+    s.ctl("reload", check=0)
+    wait_until(lambda: "q ends before everybody has what 1 dead worker of it had pending"
+               in s.out(), 20, "it says so")
