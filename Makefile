@@ -216,7 +216,7 @@ clang-tidy: all
 check-static: lint docs-check cppcheck clang-tidy
 
 valgrind: $(UNIT_BIN)
-	@WRAP="valgrind -q --error-exitcode=99 --leak-check=full" sh test/unit/run $^
+	@WRAP="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite" sh test/unit/run $^
 
 # ------------------------------------------------------------------ install
 DOC := $(DESTDIR)$(PREFIX)/share/doc/redisq

@@ -204,7 +204,7 @@ void handovers_swept(struct handovers *h, int64_t number)
 void handovers_runs_again(struct handovers *h, const struct proc *heir, const char *id,
 			  int64_t now_ms)
 {
-	struct obituary_task key;
+	struct obituary_task key = {.token = 0};
 	struct list *it;
 
 	snprintf(key.id, sizeof(key.id), "%s", id);

@@ -130,6 +130,7 @@ static void set_aside(struct fleet *f, struct proc *p)
 {
 	struct proc *was = f->quarantine;
 
+	INVARIANT(p != NULL);
 	if (was && was->want)
 		proc_say_ordinary(was);
 	f->quarantine = p;

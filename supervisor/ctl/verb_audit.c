@@ -40,6 +40,9 @@ static int compare(const redisReply *all, const struct conf_queue *q, struct buf
 			 number(all, "dead") + number(all, "done") + number(all, "dropped");
 	int64_t added = number(all, "added");
 	int64_t accepted = added - number(all, "readded");
+	int64_t running = number(all, "pending") - number(all, "ghosts");
+	int64_t waiting = number(all, "length") - running;
+	int64_t apart = places < accepted ? accepted - places : places - accepted;
 	int n_bad = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(zeros); i++) {
@@ -63,8 +66,7 @@ static int compare(const redisReply *all, const struct conf_queue *q, struct buf
 				   "before they ran (XTRIM, XDEL, or a producer's MAXLEN)\n"
 				 : "%s: accepted %lld, found %lld: %lld too many; were counters or "
 				   "the stream deleted by hand?\n",
-			 q->name, (long long)accepted, (long long)places,
-			 (long long)(places < accepted ? accepted - places : places - accepted));
+			 q->name, (long long)accepted, (long long)places, (long long)apart);
 		n_bad++;
 	} else {
 		buf_addf(
@@ -73,10 +75,8 @@ static int compare(const redisReply *all, const struct conf_queue *q, struct buf
 			"running %lld + delayed %lld + held %lld\n",
 			q->name, (long long)accepted, (long long)number(all, "done"),
 			(long long)number(all, "dead"), (long long)number(all, "dropped"),
-			(long long)(number(all, "length") - number(all, "pending") +
-				    number(all, "ghosts")),
-			(long long)(number(all, "pending") - number(all, "ghosts")),
-			(long long)number(all, "delayed"), (long long)number(all, "held"));
+			(long long)waiting, (long long)running, (long long)number(all, "delayed"),
+			(long long)number(all, "held"));
 	}
 	return n_bad;
 }

@@ -13,6 +13,7 @@
 #include "buf.h"
 #include "fds.h"
 #include "spawn.h"
+#include "valgrind.h"
 
 /* In a child, whose descriptors may be closed: exit status 0 = all as it should be. */
 static int in_child(int (*fn)(int which), int which)
@@ -80,6 +81,8 @@ static void the_limit_is_raised_for_us_and_given_back_to_children(void **state)
 	struct rlimit limit, start;
 
 	(void)state;
+	if (without_real_fd_limits())
+		skip();
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	assert_false(fds_start_limit(&start));
 	limit.rlim_cur = 99;
