@@ -251,20 +251,6 @@ static void start_slot(struct fleet *f ATTR_UNUSED, struct slot *s, void *arg AT
 	slot_unpark(s);
 }
 
-static void do_start(struct supervisor *sv, struct request *r)
-{
-	struct target t;
-
-	if (sv->mode >= MODE_DRAINING) {
-		control_fail(r->call, 1, "the supervisor is draining; start it again afterwards");
-		return;
-	}
-	if (!find_target(sv, r, &t) || is_surplus(sv, r, &t))
-		return;
-	target_each_slot(sv, &t, start_slot, NULL);
-	answer(sv, r, &t, &fact_started);
-}
-
 static void restart_slot(struct fleet *f, struct slot *s, void *arg ATTR_UNUSED)
 {
 	if (fleet_slot_wanted(f, s))
@@ -273,7 +259,9 @@ static void restart_slot(struct fleet *f, struct slot *s, void *arg ATTR_UNUSED)
 		slot_unpark(s);
 }
 
-static void do_restart(struct supervisor *sv, struct request *r)
+/* Both begin workers: not while all is ending, and not in slots that were scaled away. */
+static void begin_slots(struct supervisor *sv, struct request *r, slot_visit_fn *begin,
+			const struct fact *fact)
 {
 	struct target t;
 
@@ -283,8 +271,18 @@ static void do_restart(struct supervisor *sv, struct request *r)
 	}
 	if (!find_target(sv, r, &t) || is_surplus(sv, r, &t))
 		return;
-	target_each_slot(sv, &t, restart_slot, NULL);
-	answer(sv, r, &t, &fact_restarted);
+	target_each_slot(sv, &t, begin, NULL);
+	answer(sv, r, &t, fact);
+}
+
+static void do_start(struct supervisor *sv, struct request *r)
+{
+	begin_slots(sv, r, start_slot, &fact_started);
+}
+
+static void do_restart(struct supervisor *sv, struct request *r)
+{
+	begin_slots(sv, r, restart_slot, &fact_restarted);
 }
 
 /* "N", "+N", "-N" against what is wanted now; -1: not a number, or out of range. */

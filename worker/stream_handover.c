@@ -57,6 +57,20 @@ static bool failed(struct handover *h, const struct redisReply *r)
 	return true;
 }
 
+/* What both scripts begin with: the stream, the claim of the dead, one more key; who it was. */
+static void args_about(struct args *a, const struct handover *h, const char *third_key)
+{
+	const struct queue *q = h->q;
+
+	args_init(a);
+	args_str(a, q->keys.stream);
+	args_join(a, q->keys.claim, h->who.consumer);
+	args_str(a, third_key);
+	args_str(a, q->c->group);
+	args_str(a, h->who.consumer);
+	args_str(a, h->who.nonce);
+}
+
 /* ------------------------------------------------------------------ 4: the consumer */
 
 static void on_removed(void *arg, const struct redisReply *r)
@@ -72,19 +86,10 @@ static void on_removed(void *arg, const struct redisReply *r)
 
 static int send_remove(struct handover *h)
 {
-	struct queue *q = h->q;
 	struct args a;
-	int r;
 
-	args_init(&a);
-	args_str(&a, q->keys.stream);
-	args_join(&a, q->keys.claim, h->who.consumer);
-	args_str(&a, q->keys.names);
-	args_str(&a, q->c->group);
-	args_str(&a, h->who.consumer);
-	args_str(&a, h->who.nonce);
-	r = stream_script(q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_removed, h);
-	return r;
+	args_about(&a, h, h->q->keys.names);
+	return stream_script(h->q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_removed, h);
 }
 
 /* ------------------------------------------------------------------ 2: the entries */
@@ -139,15 +144,8 @@ static int send_page(struct handover *h)
 {
 	struct queue *q = h->q;
 	struct args a;
-	int r;
 
-	args_init(&a);
-	args_str(&a, q->keys.stream);
-	args_join(&a, q->keys.claim, h->who.consumer);
-	args_str(&a, q->keys.crash);
-	args_str(&a, q->c->group);
-	args_str(&a, h->who.consumer);
-	args_str(&a, h->who.nonce);
+	args_about(&a, h, q->keys.crash);
 	args_int(&a, h->who.charge && !h->second);
 	args_int(&a, q->c->lease + SECOND_LOOK_MS);
 	args_str(&a, h->from);
@@ -157,8 +155,7 @@ static int send_page(struct handover *h)
 		args_str(&a, h->who.ran[i].id);
 		args_int(&a, (int64_t)h->who.ran[i].token);
 	}
-	r = stream_script(q->cmd, SCRIPT_HANDOVER, 3, &a, on_page, h);
-	return r;
+	return stream_script(q->cmd, SCRIPT_HANDOVER, 3, &a, on_page, h);
 }
 
 /* ------------------------------------------------------------------ 1: the links */

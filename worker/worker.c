@@ -106,7 +106,8 @@ static void on_turn(struct ev_loop *loop ATTR_UNUSED, ev_prepare *p, int revents
 	if (w->phase == WORKER_OVER)
 		return;
 	w->qops->turn(w->queue);
-	worker_give_back(w); /* what a read had reserved when it was set aside, too */
+	/* Each turn: settlements and reads that end free more of it. */
+	worker_give_back(w);
 	worker_drain_on(w);
 	worker_say_released(w);
 	worker_publish(w);

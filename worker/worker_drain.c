@@ -188,7 +188,6 @@ void worker_set_quarantine(struct worker *w)
 		return;
 	w->quarantine = true;
 	log_info("set aside: running suspects of a crash, one at a time");
-	worker_give_back(w);
 	w->qops->hold(w->queue);
 	w->qops->scan(w->queue);
 }

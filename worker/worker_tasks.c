@@ -94,7 +94,6 @@ static void on_fenced(struct worker *w, struct queue *q)
 static void on_gone(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
 {
 	ledger_gone(&w->ledger, t->place);
-	worker_give_back(w);
 	worker_publish(w);
 	worker_drain_on(w);
 }
