@@ -73,10 +73,12 @@ int stream_script(struct rconn *c, enum script_id id, int n_keys, struct args *a
 /* What was proved on the old link is not proved any more: renew before anything else. */
 static void forget_evidence(struct queue *q)
 {
+	struct task_table *tt = &q->w->tasks;
+
 	q->name_until_ms = 0;
-	for (int i = 0; i < q->w->n_tasks; i++)
-		if (q->w->tasks[i].queue == q)
-			q->w->tasks[i].evidence_ms = 0;
+	for (int i = 0; i < tt->n_rows; i++)
+		if (tt->rows[i].queue == q)
+			tt->rows[i].evidence_ms = 0;
 }
 
 static void publish_links(struct queue *q)

@@ -39,9 +39,12 @@ void stream_fence(struct queue *q)
 	stream_set_phase(q, STREAM_FENCED, "fenced");
 	atomic_store(&w->board->consuming, 0);
 	/* A settlement under way is refused by its script, and comes to the same end there. */
-	for (int i = 0; i < w->n_tasks; i++)
-		if (w->tasks[i].state != TASK_GONE && w->tasks[i].queue == q && !w->tasks[i].sent)
-			stream_lose(q, &w->tasks[i], STREAM_ANOTHERS);
+	for (int i = 0; i < w->tasks.n_rows; i++) {
+		struct task *t = &w->tasks.rows[i];
+
+		if (t->state != TASK_GONE && t->queue == q && !t->sent)
+			stream_lose(q, t, STREAM_ANOTHERS);
+	}
 	q->events->on_fenced(w, q);
 	stream_unblock(q);
 }
@@ -160,10 +163,10 @@ void stream_renew(struct queue *q, int64_t now)
 
 	if (q->renewing || now < q->renew_hold_ms)
 		return;
-	rn = xcalloc(1, sizeof(*rn) + (size_t)w->n_tasks * sizeof(rn->item[0]));
+	rn = xcalloc(1, sizeof(*rn) + (size_t)w->tasks.n_used * sizeof(rn->item[0]));
 	rn->q = q;
-	for (int i = 0; i < w->n_tasks; i++) {
-		struct task *t = &w->tasks[i];
+	for (int i = 0; i < w->tasks.n_rows; i++) {
+		struct task *t = &w->tasks.rows[i];
 
 		if (t->state == TASK_GONE || t->queue != q || t->sent || t->lost)
 			continue;
@@ -182,7 +185,7 @@ void stream_renew(struct queue *q, int64_t now)
 	args_str(&a, q->nonce);
 	args_slice(&a, slice_of(q->record.data, q->record.len));
 	args_int(&a, q->c->lease);
-	args_int(&a, w->n_tasks + STREAM_EXTRAS_MAX);
+	args_int(&a, w->tasks.n_rows + STREAM_EXTRAS_MAX);
 	args_int(&a, rn->n);
 	for (int i = 0; i < rn->n; i++) {
 		args_str(&a, rn->item[i].id);

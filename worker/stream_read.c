@@ -53,14 +53,19 @@ bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct
 
 bool stream_start_fetched(struct queue *q, int64_t now)
 {
-	int64_t until = clock_mono_ms() + STARTS_PER_TURN_MS;
+	struct list *fetched = &q->w->tasks.in[TASK_FETCHED];
+	int64_t until;
 	bool stale = false;
+	struct list *it, *tmp;
 	int n = 0;
 
-	for (int i = 0; i < q->w->n_tasks; i++) {
-		struct task *t = &q->w->tasks[i];
+	if (list_empty(fetched))
+		return false;
+	until = clock_mono_ms() + STARTS_PER_TURN_MS;
+	list_each_safe (it, tmp, fetched) {
+		struct task *t = list_entry(it, struct task, state_link);
 
-		if (t->state != TASK_FETCHED || t->queue != q)
+		if (t->queue != q)
 			continue;
 		if (now >= t->evidence_ms) {
 			stale = true;

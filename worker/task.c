@@ -58,6 +58,7 @@ void task_init(struct task *t)
 	*t = (struct task){.state = TASK_GONE, .row = -1};
 	buf_init(&t->bytes);
 	outcome_init(&t->outcome);
+	list_init(&t->state_link);
 	list_init(&t->link);
 }
 
@@ -66,9 +67,7 @@ void task_release(struct task *t)
 	buf_release(&t->bytes);
 	outcome_release(&t->outcome);
 	free(t->fields);
-	free(t->label);
 	t->fields = NULL;
-	t->label = NULL;
 }
 
 /* A payload larger than this is not kept allocated for the slot's next task. */
@@ -82,8 +81,7 @@ void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t t
 	buf_clear(&t->bytes);
 	outcome_release(&t->outcome);
 	outcome_init(&t->outcome);
-	free(t->label);
-	t->label = NULL;
+	t->label[0] = '\0';
 	t->n_fields = 0;
 	snprintf(t->id, sizeof(t->id), "%.*s", (int)id.len, id.data);
 	t->queue = queue;
@@ -135,23 +133,22 @@ static int bounded(int64_t n, int64_t low)
 
 /*
  * The producer's id stands in log lines and in an environment: what would break those is written
- * as %XX, and the rest is cut off. NULL when nothing is left.
+ * as %XX, and the rest is cut off. Empty when nothing is left.
  */
-static char *label_of(struct slice id)
+static void set_label(struct task *t, struct slice id)
 {
-	struct buf out = BUF_INIT;
+	static const char hex[] = "0123456789ABCDEF";
+	size_t n = 0;
 
-	for (size_t i = 0; i < id.len && out.len < TASK_LABEL_MAX; i++) {
+	for (size_t i = 0; i < id.len && n < TASK_LABEL_MAX; i++) {
 		unsigned char c = (unsigned char)id.data[i];
+		const char as[3] = {'%', hex[c >> 4], hex[c & 15]};
+		bool plain = c > ' ' && c != 0x7f;
 
-		if (c > ' ' && c != 0x7f)
-			buf_addc(&out, (char)c);
-		else
-			buf_addf(&out, "%%%02X", c);
+		for (size_t k = 0; k < (plain ? 1 : sizeof(as)) && n < TASK_LABEL_MAX; k++)
+			t->label[n++] = plain ? (char)c : as[k];
 	}
-	if (out.len > TASK_LABEL_MAX)
-		buf_truncate(&out, TASK_LABEL_MAX);
-	return out.len > 0 ? buf_detach(&out) : NULL;
+	t->label[n] = '\0';
 }
 
 /* True when it was one of the reserved fields, which are not the user's. */
@@ -160,8 +157,7 @@ static bool reserved(struct task *t, const struct field *f)
 	if (f->name.len < 8 || memcmp(f->name.data, "redisq.", 7) != 0)
 		return false;
 	if (slice_eq_str(f->name, "redisq.id")) {
-		free(t->label);
-		t->label = label_of(f->value);
+		set_label(t, f->value);
 	} else if (slice_eq_str(f->name, "redisq.attempt")) {
 		t->attempt = bounded(number(f->value, 1), 1);
 	} else if (slice_eq_str(f->name, "redisq.snoozes")) {
@@ -192,8 +188,8 @@ void task_parsed(struct task *t)
 	}
 	t->n_fields = kept;
 	t->deliveries += (int64_t)t->token;
-	if (!t->label)
-		t->label = xstrdup(t->id);
+	if (!t->label[0])
+		set_label(t, slice_str(t->id));
 }
 
 size_t task_size(const struct task *t)

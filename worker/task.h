@@ -64,8 +64,8 @@ struct task {
 	int snoozes;
 	int64_t deliveries; /* all hands it went through, this one included */
 	int64_t enqueued_at_ms;
-	char *label; /* owned: redisq.id or the entry id: REDISQ_ID, the idempotency key; without
-		      * blanks and control bytes, at most TASK_LABEL_MAX long */
+	char label[TASK_LABEL_MAX + 1]; /* redisq.id or the entry id: REDISQ_ID, the idempotency
+					 * key; without blanks and control bytes */
 
 	struct buf bytes;     /* owned */
 	struct field *fields; /* owned; the user's, in order, duplicates too */
@@ -83,8 +83,9 @@ struct task {
 	bool resent;                         /* and had been sent before, on a link that was lost */
 	struct outcome outcome;
 	struct verdict verdict;
-	struct list link; /* settlements to send or under way */
-	void *run;        /* the handler's, NULL unless it runs */
+	struct list state_link; /* the table's list of the tasks in this state */
+	struct list link;       /* settlements to send or under way */
+	void *run;              /* the handler's, NULL unless it runs */
 };
 
 void task_init(struct task *t);

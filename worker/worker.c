@@ -18,8 +18,8 @@ static int n_old(const struct worker *w)
 
 	if (w->breaker.state != BREAKER_HALF_OPEN)
 		return 0;
-	for (int i = 0; i < w->n_tasks; i++) {
-		const struct task *t = &w->tasks[i];
+	for (int i = 0; i < w->tasks.n_rows; i++) {
+		const struct task *t = &w->tasks.rows[i];
 
 		n += t->state != TASK_GONE && t->is_old && t->place != LEDGER_LEAVING;
 	}
@@ -47,27 +47,22 @@ int worker_may_ask(const struct worker *w)
 
 struct task *worker_free_task(struct worker *w)
 {
-	for (int i = 0; i < w->n_tasks; i++)
-		if (w->tasks[i].state == TASK_GONE)
-			return &w->tasks[i];
-	INVARIANT(false && "a free row in the table of tasks");
-	return NULL;
+	struct task *t = task_table_free_row(&w->tasks);
+
+	INVARIANT(t && "a free row in the table of tasks");
+	return t;
 }
 
 struct task *worker_find_task(struct worker *w, const struct queue *q, const char *id)
 {
-	for (int i = 0; i < w->n_tasks; i++)
-		if (w->tasks[i].state != TASK_GONE && w->tasks[i].queue == q &&
-		    strcmp(w->tasks[i].id, id) == 0)
-			return &w->tasks[i];
-	return NULL;
+	return task_table_find(&w->tasks, q, id);
 }
 
 void worker_task_event(struct worker *w, struct task *t, enum task_event ev)
 {
 	enum task_state from = t->state;
 
-	if (!task_event(t, ev)) {
+	if (!task_table_event(&w->tasks, t, ev)) {
 		log_error("task %s: %s while it is %s cannot happen", t->id, task_event_word(ev),
 			  task_state_word(from));
 		INVARIANT(false && "a step that the table of task states knows");
@@ -161,10 +156,7 @@ void worker_init(struct worker *w, const struct conf *conf, const struct conf_qu
 			*p = '_'; /* the claim record is words */
 	rng_seed(&w->rng, (uint64_t)getpid() << 32 ^ (uint64_t)clock_wall_ms());
 	ledger_init(&w->ledger, qc->concurrency);
-	w->n_tasks = 2 * qc->concurrency;
-	w->tasks = xcalloc((size_t)w->n_tasks, sizeof(*w->tasks));
-	for (int i = 0; i < w->n_tasks; i++)
-		task_init(&w->tasks[i]);
+	task_table_init(&w->tasks, 2 * qc->concurrency);
 	w->free_rows = xcalloc((size_t)qc->concurrency, sizeof(*w->free_rows));
 	for (int i = qc->concurrency; i-- > 0;)
 		w->free_rows[w->n_free_rows++] = i;
@@ -210,8 +202,6 @@ void worker_release(struct worker *w)
 	w->qops->free(w->queue);
 	w->hops->free(w->handler);
 	orders_close(w);
-	for (int i = 0; i < w->n_tasks; i++)
-		task_release(&w->tasks[i]);
-	free(w->tasks);
+	task_table_release(&w->tasks);
 	free(w->free_rows);
 }

@@ -24,6 +24,7 @@
 #include "queue.h"
 #include "scoreboard.h"
 #include "sig.h"
+#include "task_table.h"
 
 enum worker_phase { WORKER_RUNNING, WORKER_DRAINING, WORKER_LEAVING, WORKER_OVER };
 
@@ -44,9 +45,8 @@ struct worker {
 	struct ledger ledger;
 	struct breaker breaker;
 	struct rng rng;
-	struct task *tasks; /* owned; 2 x concurrency, see ledger.h */
-	int n_tasks;
-	int *free_rows; /* owned: stack of scoreboard rows */
+	struct task_table tasks; /* 2 x concurrency, see ledger.h */
+	int *free_rows;          /* owned: stack of scoreboard rows */
 	int n_free_rows;
 
 	const struct queue_ops *qops;

@@ -107,8 +107,8 @@ static void on_probe(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents 
 		return;
 	}
 	if (breaker_tick(&w->breaker, clock_mono_ms())) {
-		for (int i = 0; i < w->n_tasks; i++)
-			w->tasks[i].is_old = true; /* task_begin() makes it young again */
+		for (int i = 0; i < w->tasks.n_rows; i++)
+			w->tasks.rows[i].is_old = true; /* task_begin() makes it young again */
 		w->qops->probe(w->queue);
 	} else if (w->breaker.state == BREAKER_OPEN) {
 		arm_probe(w);

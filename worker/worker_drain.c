@@ -56,8 +56,8 @@ static void cancel_all(struct worker *w, int64_t grace_ms)
 	int n = 0;
 
 	w->stopping = true; /* what a reply still brings is given back unstarted */
-	for (int i = 0; i < w->n_tasks; i++) {
-		struct task *t = &w->tasks[i];
+	for (int i = 0; i < w->tasks.n_rows; i++) {
+		struct task *t = &w->tasks.rows[i];
 
 		if (t->state == TASK_FETCHED) {
 			outcome_init(&t->outcome);

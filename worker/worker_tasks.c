@@ -86,9 +86,12 @@ static void on_lost(struct worker *w, struct queue *q ATTR_UNUSED, struct task *
 
 static void on_fenced(struct worker *w, struct queue *q)
 {
-	for (int i = 0; i < w->n_tasks; i++)
-		if (w->tasks[i].state == TASK_RUNNING && w->tasks[i].queue == q)
-			w->hops->cancel(w->handler, &w->tasks[i], w->qc->kill_grace);
+	for (int i = 0; i < w->tasks.n_rows; i++) {
+		struct task *t = &w->tasks.rows[i];
+
+		if (t->state == TASK_RUNNING && t->queue == q)
+			w->hops->cancel(w->handler, t, w->qc->kill_grace);
+	}
 }
 
 static void on_gone(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)

@@ -69,7 +69,7 @@ static void on_entry(void *arg, struct slice id, const redisReply *fields)
 	INVARIANT(id.len > 0);
 	if (!fields)
 		return;
-	task_begin(&s->task, slice_str("1-1"), 1); /* ids are Redis's own */
+	task_begin(&s->task, NULL, slice_str("1-1"), 1); /* ids are Redis's own */
 	if (reply_fields(fields, add_field, &s->task) < 0)
 		INVARIANT(s->task.n_fields == 0);
 	task_parsed(&s->task);
