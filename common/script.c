@@ -20,7 +20,8 @@ static const struct {
 #define N_FRONT 3
 
 struct call {
-	struct rconn *link; /* borrowed: it calls back before it goes */
+	struct rconn *link;   /* borrowed: it calls back before it goes */
+	struct rconn *detour; /* borrowed: for the second sending */
 	enum script_id id;
 	int64_t extra_ms;
 	rconn_reply_fn *fn;
@@ -85,6 +86,11 @@ static void on_eval_reply(void *arg, const redisReply *reply)
 	finish(arg, reply);
 }
 
+static int send_again(struct call *call, struct rconn *c)
+{
+	return rconn_send(c, call->argc, call->argv, call->extra_ms, on_eval_reply, call);
+}
+
 static void on_reply(void *arg, const redisReply *reply)
 {
 	struct call *call = arg;
@@ -93,15 +99,15 @@ static void on_reply(void *arg, const redisReply *reply)
 		call->argv[0] = (struct rconn_arg){"EVAL", 4};
 		call->argv[1] =
 			(struct rconn_arg){scripts[call->id].text, scripts[call->id].text_len};
-		if (rconn_send(call->link, call->argc, call->argv, call->extra_ms, on_eval_reply,
-			       call) == 0)
+		if (send_again(call, call->detour) == 0 ||
+		    (call->detour != call->link && send_again(call, call->link) == 0))
 			return;
 		reply = NULL; /* the link is going down: nothing was executed, nobody can say so */
 	}
 	finish(call, reply);
 }
 
-int script_send(struct rconn *c, enum script_id id, int n_keys, int argc,
+int script_send(struct rconn *c, struct rconn *detour, enum script_id id, int n_keys, int argc,
 		const struct rconn_arg *keys_and_args, int64_t extra_ms, rconn_reply_fn *fn,
 		void *arg)
 {
@@ -112,6 +118,7 @@ int script_send(struct rconn *c, enum script_id id, int n_keys, int argc,
 		return -1;
 	call = new_call(id, n_keys, argc, keys_and_args);
 	call->link = c;
+	call->detour = detour;
 	call->extra_ms = extra_ms;
 	call->fn = fn;
 	call->arg = arg;

@@ -29,10 +29,12 @@ void script_load_all(struct rconn *c);
 /*
  * As rconn_send(): the first `n_keys` of `argc` arguments are the script's KEYS. The arguments are
  * copied (one allocation, freed after the reply), because a NOSCRIPT answer has them sent again.
- * That second sending is behind all that was sent in between. `fn` (not NULL) is called once, like
- * any other reply function, and never sees NOSCRIPT. -1 when the link is not ready.
+ * That second sending is behind all that was sent in between, which may be a read that blocks: it
+ * goes over `detour` instead, if that is ready. `detour` (not NULL, may be `c`) must be closed
+ * after `c` if it is another link. `fn` (not NULL) is called once, like any other reply function,
+ * and never sees NOSCRIPT. -1 when the link is not ready.
  */
-int script_send(struct rconn *c, enum script_id id, int n_keys, int argc,
+int script_send(struct rconn *c, struct rconn *detour, enum script_id id, int n_keys, int argc,
 		const struct rconn_arg *keys_and_args, int64_t extra_ms, rconn_reply_fn *fn,
 		void *arg) ATTR_MUST_CHECK;
 

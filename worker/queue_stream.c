@@ -59,10 +59,10 @@ int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_f
 	return r;
 }
 
-int stream_script(struct rconn *c, enum script_id id, int n_keys, struct args *a,
+int stream_script(struct queue *q, struct rconn *c, enum script_id id, int n_keys, struct args *a,
 		  rconn_reply_fn *fn, void *arg)
 {
-	int r = script_send(c, id, n_keys, a->n, args_done(a), 0, fn, arg);
+	int r = script_send(c, q->cmd, id, n_keys, a->n, args_done(a), 0, fn, arg);
 
 	args_release(a);
 	return r;

@@ -153,7 +153,8 @@ void stream_set_phase(struct queue *q, enum stream_phase phase, const char *why)
 /* Sends and forgets the arguments; -1 when the link is down (as rconn_send). */
 int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_fn *fn,
 		void *arg) ATTR_MUST_CHECK;
-int stream_script(struct rconn *c, enum script_id id, int n_keys, struct args *a,
+/* Likewise. A script that Redis does not know goes again over cmd, where no read blocks. */
+int stream_script(struct queue *q, struct rconn *c, enum script_id id, int n_keys, struct args *a,
 		  rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
 /* stream_trouble.c */
 /*

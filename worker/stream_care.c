@@ -194,7 +194,7 @@ void stream_renew(struct queue *q, int64_t now)
 	q->renewing = true;
 	q->renew_sent_ms = now;
 	q->renew_at_ms = now + lease_renew_every(q->c->lease);
-	if (stream_script(stream_any_link(q), SCRIPT_RENEW, 4, &a, on_renewed, rn) < 0)
+	if (stream_script(q, stream_any_link(q), SCRIPT_RENEW, 4, &a, on_renewed, rn) < 0)
 		on_renewed(rn, NULL);
 }
 
@@ -252,6 +252,6 @@ void stream_promote(struct queue *q, int64_t now)
 	q->promoting = true;
 	q->promote_at_ms = INT64_MAX;
 	q->promote_look_ms = now + STREAM_LOOK_MS;
-	if (stream_script(stream_link(q), SCRIPT_PROMOTE, 7, &a, on_promoted, q) < 0)
+	if (stream_script(q, stream_link(q), SCRIPT_PROMOTE, 7, &a, on_promoted, q) < 0)
 		on_promoted(q, NULL);
 }

@@ -89,7 +89,7 @@ static int send_remove(struct handover *h)
 	struct args a;
 
 	args_about(&a, h, h->q->keys.names);
-	return stream_script(h->q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_removed, h);
+	return stream_script(h->q, h->q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_removed, h);
 }
 
 /* ------------------------------------------------------------------ 2: the entries */
@@ -155,7 +155,7 @@ static int send_page(struct handover *h)
 		args_str(&a, h->who.ran[i].id);
 		args_int(&a, (int64_t)h->who.ran[i].token);
 	}
-	return stream_script(q->cmd, SCRIPT_HANDOVER, 3, &a, on_page, h);
+	return stream_script(q, q->cmd, SCRIPT_HANDOVER, 3, &a, on_page, h);
 }
 
 /* ------------------------------------------------------------------ 1: the links */

@@ -192,7 +192,7 @@ static void send_claim(struct queue *q)
 	args_slice(&a, slice_of(q->record.data, q->record.len));
 	args_int(&a, q->c->lease);
 	q->renew_sent_ms = clock_boot_ms();
-	if (stream_script(q->cmd, SCRIPT_CLAIM, 3, &a, on_claim, q) < 0)
+	if (stream_script(q, q->cmd, SCRIPT_CLAIM, 3, &a, on_claim, q) < 0)
 		q->asking_open = false;
 }
 
@@ -369,7 +369,7 @@ void stream_leave_step(struct queue *q)
 	args_str(&a, q->consumer);
 	args_str(&a, q->nonce);
 	q->asking_open = true;
-	if (stream_script(q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_delconsumer, q) < 0) {
+	if (stream_script(q, q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_delconsumer, q) < 0) {
 		q->asking_open = false;
 		left(q, "no link");
 	}

@@ -275,7 +275,7 @@ void stream_release(struct queue *q, const struct candidate *list, int n)
 		args_int(&a, (int64_t)list[i].token);
 		args_int(&a, 0);
 	}
-	if (stream_script(stream_link(q), SCRIPT_SETTLE, 8, &a, on_released, q) < 0)
+	if (stream_script(q, stream_link(q), SCRIPT_SETTLE, 8, &a, on_released, q) < 0)
 		log_debug("no link to release %d entries over", n);
 }
 
@@ -297,7 +297,7 @@ static void send_batch(struct queue *q, struct settle_batch *b)
 		if (t->verdict.op == VERDICT_RETRY || t->verdict.op == VERDICT_CRASH)
 			stream_due_in(q, t->verdict.delay_ms);
 	}
-	if (stream_script(link, SCRIPT_SETTLE, 8, &a, on_settled, b) < 0)
+	if (stream_script(q, link, SCRIPT_SETTLE, 8, &a, on_settled, b) < 0)
 		on_settled(b, NULL);
 }
 

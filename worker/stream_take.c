@@ -74,7 +74,7 @@ void stream_take(struct queue *q, const struct candidate *list, int n, int64_t n
 	}
 	q->take_asked = n;
 	q->take_sent_ms = now;
-	if (stream_script(stream_link(q), SCRIPT_TAKE, 4 + n, &a, on_taken, q) < 0)
+	if (stream_script(q, stream_link(q), SCRIPT_TAKE, 4 + n, &a, on_taken, q) < 0)
 		on_taken(q, NULL);
 }
 
@@ -107,7 +107,7 @@ static void on_names(void *arg, const struct redisReply *r)
 		args_str(&a, q->c->group);
 		args_slice(&a, name);
 		args_str(&a, ""); /* only a name that nobody claims */
-		if (stream_script(q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_name_removed, NULL) < 0)
+		if (stream_script(q, q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_name_removed, NULL) < 0)
 			i = reply_len(r); /* the link is down: next time */
 		buf_release(&key);
 	}
@@ -259,6 +259,6 @@ void stream_scan(struct queue *q, int64_t now)
 	args_int(&a, q->c->lease);
 	args_int(&a, q->c->foreign_idle);
 	q->scanning = true;
-	if (stream_script(stream_link(q), SCRIPT_SCAN, 3, &a, on_scanned, q) < 0)
+	if (stream_script(q, stream_link(q), SCRIPT_SCAN, 3, &a, on_scanned, q) < 0)
 		on_scanned(q, NULL);
 }

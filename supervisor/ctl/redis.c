@@ -186,7 +186,7 @@ redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int 
 
 	if (redis_ready(r, e) != 0)
 		return NULL;
-	if (script_send(r->link, id, n_keys, argc, argv, 0, on_answer, &a) != 0) {
+	if (script_send(r->link, r->link, id, n_keys, argc, argv, 0, on_answer, &a) != 0) {
 		err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost; try again",
 			rconn_where(r->link));
 		return NULL;

@@ -256,6 +256,19 @@ def test_no_script_is_unknown_when_a_settlement_needs_it(alone, server, journal)
             wait_until(lambda: server.r.exists("q"), 10, "the worker is back")
 
 
+def test_a_script_that_was_flushed_is_not_sent_again_behind_a_read(alone, server, journal, gate):
+    server.r.xgroup_create("q", "redisq", "0", mkstream=True)
+    release_one(server, "do %s" % gate)
+    # Taken, not read: the settlement goes out together with a read that blocks.
+    alone(concurrency=1).wait_ready()
+    journal.wait_started(1)
+    server.r.script_flush()
+    gate.open()
+    journal.wait_ended(1)
+    wait_done(server, 1, 1)     # it was 2 to 5 s
+    assert server.r.info("clients")["blocked_clients"] == 1 and server.is_empty("q")
+
+
 def test_a_lost_order_to_move_delayed_tasks_is_given_again(alone, links, server, journal):
     alone(redis={"url": links.url}, retry_delay="500ms").wait_ready()
     server.add("q", b"do exit=1 until=2")
@@ -441,10 +454,10 @@ def test_an_odd_answer_is_no_verdict(alone, links, server, journal, gate, what):
     assert "late result" not in w.out() and "another's" not in w.out()
 
 
-def release_one(server):
+def release_one(server, payload="x"):
     """An entry that somebody had and let go of."""
     with server.r.pipeline(transaction=True) as p:
-        p.xadd("q", {"payload": "x"})
+        p.xadd("q", {"payload": payload})
         p.xreadgroup("redisq", "other", {"q": ">"}, count=1)
         entry = p.execute()[0]
     server.r.xclaim("q", "redisq", "other", 0, [entry], time=1, justid=True)

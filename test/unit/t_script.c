@@ -42,7 +42,7 @@ static void knows_no_script(struct fake *f, redisReply *r)
 
 static int send_claim(struct fixture *x)
 {
-	return script_send(x->link, SCRIPT_CLAIM, 1, 3, args, 0, fixture_on_number, x);
+	return script_send(x->link, x->link, SCRIPT_CLAIM, 1, 3, args, 0, fixture_on_number, x);
 }
 
 static void test_an_unknown_script_is_sent_again_by_eval(void **state)
@@ -59,6 +59,22 @@ static void test_an_unknown_script_is_sent_again_by_eval(void **state)
 	assert_int_equal(x->replies[0], 1);
 	assert_int_equal(x->replies[1], 1);
 	assert_int_equal(n_seen, 4);
+}
+
+static void test_a_detour_that_is_not_ready_is_not_taken(void **state)
+{
+	struct fixture *x = *state;
+	const struct rconn_events none = {NULL, NULL};
+	struct rconn *down = rconn_new(x->loop, &x->conf, "me:down", &none, NULL);
+
+	x->fake.on_command = knows_no_script;
+	hang_up_at_eval = false;
+	fixture_ready(x);
+	assert_int_equal(
+		script_send(x->link, down, SCRIPT_CLAIM, 1, 3, args, 0, fixture_on_number, x), 0);
+	assert_true(run_until(x->loop, &x->n_replies, 1));
+	assert_int_equal(x->replies[0], 1);
+	rconn_close(down);
 }
 
 static void test_a_link_lost_between_the_two(void **state)
@@ -242,9 +258,9 @@ static void test_a_script_runs_on_a_server_that_does_not_know_it(void **state)
 	fixture_ready(x);
 	for (int i = 1; i <= 3; i++) {
 		assert_int_equal(rconn_send(x->link, 2, flush, 0, NULL, NULL), 0);
-		assert_int_equal(
-			script_send(x->link, SCRIPT_CLAIM, 1, 3, args, 0, check_not_noscript, x),
-			0);
+		assert_int_equal(script_send(x->link, x->link, SCRIPT_CLAIM, 1, 3, args, 0,
+					     check_not_noscript, x),
+				 0);
 		assert_true(run_until(x->loop, &x->n_replies, i));
 	}
 }
@@ -256,6 +272,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_an_unknown_script_is_sent_again_by_eval),
+		T(test_a_detour_that_is_not_ready_is_not_taken),
 		T(test_a_link_lost_between_the_two),
 		T(test_a_link_that_falls_answers_once),
 		T(test_other_errors_are_the_reply),
