@@ -42,6 +42,7 @@ void keys_init(struct keys *k, const char *queue)
 	k->held = aux(queue, "held");
 	k->counters = aux(queue, "counters");
 	k->ckpt = aux(queue, "ckpt");
+	k->progress = aux(queue, "progress");
 	k->crash = aux(queue, "crash");
 	k->names = aux(queue, "names");
 	k->claim = aux(queue, "consumer:");
@@ -50,8 +51,8 @@ void keys_init(struct keys *k, const char *queue)
 
 void keys_release(struct keys *k)
 {
-	char **all[] = {&k->stream, &k->delayed, &k->bodies, &k->dead,  &k->held,  &k->counters,
-			&k->ckpt,   &k->crash,   &k->names,  &k->claim, &k->result};
+	char **all[] = {&k->stream, &k->delayed,  &k->bodies, &k->dead,  &k->held,  &k->counters,
+			&k->ckpt,   &k->progress, &k->crash,  &k->names, &k->claim, &k->result};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		free(*all[i]);

@@ -19,6 +19,7 @@ struct keys {
 	char *held;     /* stream */
 	char *counters; /* HASH done, dropped, retried, died, readded */
 	char *ckpt;     /* HASH entry id -> checkpoint */
+	char *progress; /* HASH entry id -> progress of what runs */
 	char *crash;    /* HASH entry id -> count:token:cause */
 	char *names;    /* HASH consumer -> nonce */
 	char *claim;    /* prefix of the claim records: <claim><consumer> */

@@ -1,5 +1,6 @@
 /* child_env.c - see child_env.h. */
 #include <inttypes.h>
+#include <jansson.h>
 
 #include "child_env.h"
 #include "fields.h"
@@ -47,8 +48,28 @@ static void put_fields(struct strv *out, const struct task *t, const struct conf
 	buf_release(&json);
 }
 
-void child_env(const struct strv *base, const struct task *t, const struct run_facts *f,
-	       struct strv *out)
+/* The bytes that a checkpoint stands for, as a variable: 0, or -1 when it cannot be one. */
+static int put_checkpoint(struct strv *out, struct slice bytes)
+{
+	json_t *json = json_loadb(bytes.data, bytes.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	char *value;
+	int r = 0;
+
+	if (json_is_string(json))
+		bytes = slice_of(json_string_value(json), json_string_length(json));
+	if (bytes.len > TASK_CHECKPOINT_MAX || memchr(bytes.data, '\0', bytes.len)) {
+		r = -1;
+	} else {
+		value = xmemdup0(bytes.data, bytes.len);
+		put(out, "REDISQ_CHECKPOINT", value);
+		free(value);
+	}
+	json_decref(json);
+	return r;
+}
+
+int child_env(const struct strv *base, const struct task *t, const struct run_facts *f,
+	      struct strv *out)
 {
 	const struct field *trace = task_field(t, "traceparent");
 
@@ -72,4 +93,7 @@ void child_env(const struct strv *base, const struct task *t, const struct run_f
 		put(out, "TRACEPARENT", value);
 		free(value);
 	}
+	if (t->checkpoint.len == 0)
+		return 0;
+	return put_checkpoint(out, slice_of(t->checkpoint.data, t->checkpoint.len));
 }

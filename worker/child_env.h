@@ -16,8 +16,12 @@ struct run_facts {
 
 #define CHILD_FIELDS_MAX 65536 /* bytes of REDISQ_FIELDS; the payload is left out above that */
 
-/* `out` gets `base` and the REDISQ_* of this run. */
-void child_env(const struct strv *base, const struct task *t, const struct run_facts *f,
-	       struct strv *out);
+/*
+ * `out` gets `base` and the REDISQ_* of this run. REDISQ_CHECKPOINT is the content of a checkpoint
+ * that is a JSON string, else the checkpoint as it is. -1: it has a NUL and is left out, or is too
+ * long for a variable.
+ */
+int child_env(const struct strv *base, const struct task *t, const struct run_facts *f,
+	      struct strv *out) ATTR_MUST_CHECK;
 
 #endif

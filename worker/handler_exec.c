@@ -390,7 +390,10 @@ static int spawn_it(struct run *run, const int fds[4], enum spawn_step *step)
 	int saved;
 	int r;
 
-	child_env(&run->h->env, run->task, &facts, &env);
+	if (child_env(&run->h->env, run->task, &facts, &env) < 0)
+		log_warning("task %s: its checkpoint cannot be a variable and is left out of the "
+			    "environment (%zu bytes, a NUL among them)",
+			    run->task->label, run->task->checkpoint.len);
 	s.envp = env.v;
 	r = spawn_run(&s, &run->child, step);
 	saved = errno;

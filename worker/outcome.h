@@ -28,6 +28,7 @@ enum outcome_kind {
 
 #define OUTCOME_ERROR_MAX 256
 #define OUTCOME_STDERR_MAX 4096
+#define OUTCOME_RESULT_MAX (1024 * 1024) /* more is not kept; whoever fills it in looks */
 
 struct outcome {
 	enum outcome_kind kind;
@@ -36,17 +37,21 @@ struct outcome {
 	int signal;                    /* 0: none */
 	int64_t delay_ms;              /* asked for by the handler; -1: the usual back-off */
 	struct buf last_words;         /* end of its stderr, at most OUTCOME_STDERR_MAX; owned */
+	struct buf result;             /* what a done task answered: JSON text (pipe, exec) or
+					* bytes (so); owned; empty = none */
 };
 
 static inline void outcome_init(struct outcome *o)
 {
 	*o = (struct outcome){.kind = OUTCOME_STOPPED, .exit_code = -1, .delay_ms = -1};
 	buf_init(&o->last_words);
+	buf_init(&o->result);
 }
 
 static inline void outcome_release(struct outcome *o)
 {
 	buf_release(&o->last_words);
+	buf_release(&o->result);
 }
 
 #endif

@@ -55,6 +55,8 @@ struct queue_ops {
 	void (*turn)(struct queue *q);
 	/* `t` has a verdict: it will be settled, and resent until Redis has answered. */
 	void (*settle)(struct queue *q, struct task *t);
+	/* `t`, which runs, has a new note (t->notes): to be kept soon, and until Redis has it. */
+	void (*note)(struct queue *q, struct task *t);
 	/* Nothing new: ends a blocked read. The ledger or the breaker decides when reading goes on.
 	 */
 	void (*hold)(struct queue *q);

@@ -163,6 +163,7 @@ static void turn_open(struct queue *q, int64_t now)
 		return;
 	/* First: others wait for it, and it needs neither our name nor credit. */
 	q->handover_at_ms = stream_handovers(q, now);
+	stream_note_flush(q, now);
 	stale = now >= q->name_until_ms;
 	if (!stale)
 		stale = stream_start_fetched(q, now);
@@ -193,6 +194,8 @@ static void set_alarm(struct queue *q, int64_t now)
 		at = q->take_hold_ms;
 	if (q->pause_until_ms > now && q->pause_until_ms < at)
 		at = q->pause_until_ms;
+	if (max_i64(q->note_at_ms, q->note_hold_ms) > now)
+		at = min_i64(at, max_i64(q->note_at_ms, q->note_hold_ms));
 	ev_timer_stop(q->w->loop, &q->alarm);
 	if (at == INT64_MAX)
 		return;
@@ -254,7 +257,7 @@ static struct queue *queue_open(struct worker *w, const struct queue_events *eve
 	buf_init(&q->record);
 	list_init(&q->to_settle);
 	list_init(&q->handovers);
-	q->handover_at_ms = INT64_MAX;
+	q->handover_at_ms = q->note_at_ms = INT64_MAX;
 	q->trouble_log.every_ms = q->promote_log.every_ms = 1000;
 	snprintf(q->scan_from, sizeof(q->scan_from), "-");
 	q->last_entry_ms = clock_boot_ms();
@@ -337,6 +340,7 @@ const struct queue_ops queue_stream_ops = {
 	.open = queue_open,
 	.turn = queue_turn,
 	.settle = queue_settle,
+	.note = stream_note,
 	.hold = stream_unblock,
 	.probe = queue_probe,
 	.scan = queue_scan,

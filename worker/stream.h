@@ -5,6 +5,7 @@
  *   stream_open.c    group and claim: from connected to open; leaving
  *   stream_read.c    XREADGROUP and the entries it brings
  *   stream_settle.c  verdicts to Redis, and its answers
+ *   stream_note.c    checkpoints and progress of what runs
  *   stream_care.c    renew, promote
  *   stream_take.c    scan, take, and the names of the dead
  *   stream_handover.c  what a dead worker had pending
@@ -133,6 +134,13 @@ struct queue {
 	struct list handovers;  /* of struct handover, owned */
 	int64_t handover_at_ms; /* when one of them goes on by itself */
 
+	/* Notes. */
+	int64_t note_at_ms; /* when the next is to be sent; INT64_MAX = there is none */
+	int64_t note_hold_ms;
+	int n_notes_sent; /* commands under way */
+	unsigned n_notes_bad;
+	bool notes_said; /* that they cannot be kept */
+
 	/* Trouble: nothing is sent before this. */
 	int64_t pause_until_ms;
 	enum stream_op pause_op;
@@ -197,6 +205,11 @@ struct candidate;
 void stream_release(struct queue *q, const struct candidate *list, int n);
 /* The task is another's. */
 void stream_lose(struct queue *q, struct task *t, const char *why);
+
+/* stream_note.c */
+/* A task that runs has said something. */
+void stream_note(struct queue *q, struct task *t);
+void stream_note_flush(struct queue *q, int64_t now_ms);
 
 /* stream_care.c */
 void stream_renew(struct queue *q, int64_t now_ms);

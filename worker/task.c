@@ -57,6 +57,8 @@ void task_init(struct task *t)
 {
 	*t = (struct task){.state = TASK_GONE, .row = -1};
 	buf_init(&t->bytes);
+	buf_init(&t->checkpoint);
+	buf_init(&t->progress);
 	outcome_init(&t->outcome);
 	list_init(&t->state_link);
 	list_init(&t->link);
@@ -65,6 +67,8 @@ void task_init(struct task *t)
 void task_release(struct task *t)
 {
 	buf_release(&t->bytes);
+	buf_release(&t->checkpoint);
+	buf_release(&t->progress);
 	outcome_release(&t->outcome);
 	free(t->fields);
 	t->fields = NULL;
@@ -79,6 +83,10 @@ void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t t
 	if (t->bytes.cap > KEEP_BYTES)
 		buf_release(&t->bytes);
 	buf_clear(&t->bytes);
+	buf_release(&t->checkpoint);
+	buf_release(&t->progress);
+	memset(t->notes, 0, sizeof(t->notes));
+	t->progress_at_ms = 0;
 	outcome_release(&t->outcome);
 	outcome_init(&t->outcome);
 	t->label[0] = '\0';
@@ -190,6 +198,18 @@ void task_parsed(struct task *t)
 	t->deliveries += (int64_t)t->token;
 	if (!t->label[0])
 		set_label(t, slice_str(t->id));
+}
+
+int task_note(struct task *t, enum task_note what, struct slice value)
+{
+	struct buf *b = what == NOTE_CHECKPOINT ? &t->checkpoint : &t->progress;
+
+	if (value.len > (what == NOTE_CHECKPOINT ? TASK_CHECKPOINT_MAX : TASK_PROGRESS_MAX))
+		return -1;
+	buf_clear(b);
+	buf_add(b, value.data, value.len);
+	t->notes[what].said++;
+	return 0;
 }
 
 size_t task_size(const struct task *t)

@@ -46,6 +46,23 @@ enum task_event {
 
 #define TASK_LABEL_MAX 255
 
+/* What a running task says about itself, while it runs. */
+enum task_note {
+	NOTE_PROGRESS,   /* for people */
+	NOTE_CHECKPOINT, /* for the attempt that follows, should this one not end well */
+	TASK_N_NOTES
+};
+
+#define TASK_PROGRESS_MAX 4096
+#define TASK_CHECKPOINT_MAX 65536
+
+/* How far a note has come; the newest counts. */
+struct note {
+	unsigned said; /* how many there were */
+	unsigned sent; /* the last of them that is on its way, or there */
+	unsigned kept; /* the last of them that Redis is known to have */
+};
+
 struct field {
 	struct slice name; /* both into task->bytes */
 	struct slice value;
@@ -71,6 +88,12 @@ struct task {
 	struct field *fields; /* owned; the user's, in order, duplicates too */
 	size_t n_fields;
 	size_t cap_fields;
+
+	struct buf checkpoint; /* owned; what the attempt before left, or this one said last; bytes;
+				* empty = none */
+	struct buf progress;   /* owned; what this attempt said last */
+	struct note notes[TASK_N_NOTES];
+	int64_t progress_at_ms; /* boot clock: not to be kept again before */
 
 	int64_t evidence_ms; /* boot clock: ours for sure until then */
 	int64_t started_ms;  /* boot clock */
@@ -102,6 +125,8 @@ void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t t
 void task_add_field(struct task *t, struct slice name, struct slice value);
 /* Reads the reserved fields out of what was added; `token` counts as this entry's deliveries. */
 void task_parsed(struct task *t);
+/* The newest note of its kind, in place of the one before; -1: longer than its kind may be. */
+int task_note(struct task *t, enum task_note what, struct slice value) ATTR_MUST_CHECK;
 /* Bytes of all user fields, names included. */
 size_t task_size(const struct task *t);
 /* The last field of that name, or NULL. */

@@ -113,6 +113,10 @@ void worker_task_event(struct worker *w, struct task *t, enum task_event ev);
 void worker_republish(struct worker *w, struct task *t);
 
 /* ---- for the handler */
+/* What the run of `t` says about itself: soon in Redis, the newest of a kind in place of the one
+ * before. -1: too long (TASK_CHECKPOINT_MAX, TASK_PROGRESS_MAX), not kept; the handler says so. */
+int worker_note(struct worker *w, struct task *t, enum task_note what,
+		struct slice value) ATTR_MUST_CHECK;
 /* The run of `t` has ended; t->outcome says how. */
 void worker_finished(struct worker *w, struct task *t);
 /* The handler's process group, for the scoreboard; 0 = none any more. */

@@ -175,6 +175,14 @@ void worker_republish(struct worker *w, struct task *t)
 		worker_set_pgid(w, t, row.pgid);
 }
 
+int worker_note(struct worker *w, struct task *t, enum task_note what, struct slice value)
+{
+	if (task_note(t, what, value) < 0)
+		return -1;
+	w->qops->note(w->queue, t);
+	return 0;
+}
+
 static void free_row(struct worker *w, struct task *t)
 {
 	if (t->row < 0)

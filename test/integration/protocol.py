@@ -60,7 +60,8 @@ class Protocol:
     def __init__(self, server, queue="q", group="redisq"):
         self.server, self.r, self.queue, self.group = server, server.r, queue, group
         self.dead_max, self.keep = 1000, 0
-        for suffix in ("delayed", "bodies", "dead", "held", "counters", "ckpt", "crash", "names"):
+        for suffix in ("delayed", "bodies", "dead", "held", "counters", "ckpt", "progress", "crash",
+                       "names"):
             setattr(self, suffix, server.key(queue, suffix))
         self.r.xgroup_create(queue, group, "0", mkstream=True)
 
@@ -105,6 +106,11 @@ class Protocol:
         return self.run("settle", [self.queue, self.delayed, self.bodies, self.dead, self.held,
                                    self.counters, self.ckpt, self.crash],
                         self.group, me, self.keep, self.dead_max, len(verdicts), *flat)
+
+    def note(self, me, *notes):
+        """notes: (kind, id, token, value), kind C or P."""
+        return self.run("checkpoint", [self.queue, self.ckpt, self.progress], self.group, me,
+                        len(notes), *[x for n in notes for x in n])
 
     def promote(self, limit=128):
         return plain(self.run("promote", [self.queue, self.delayed, self.bodies, self.dead,

@@ -73,6 +73,8 @@ CALLS = {
     "release": (lambda p: p.settle("me", release(p.t[4])), ()),
     "batch": (lambda p: p.settle("me", done(p.t[0]), retry(p.t[1], 10 ** 6), letter(p.t[2]),
                                  hold(p.t[3]), release(p.t[4]), crash(p.t[5], 10 ** 6)), ("t0",)),
+    "checkpoint": (lambda p: p.note("me", ("C",) + p.t[0] + ("job 7",), ("P",) + p.t[0] + ("9 %",),
+                                    ("C",) + p.t[1] + ("new",)), ()),
     "promote": (lambda p: p.promote(), ()),
     "handover": (lambda p: p.handover("me", "n1", *p.t[:6]), ()),
     "handover of a claim that ran out": (lambda p: p.handover("old", "n0", p.t[11]), ()),
@@ -122,6 +124,24 @@ def test_a_settlement_under_a_wrong_name_or_token_changes_no_key(p, verdict, k):
     assert p.dumps() == before
 
 
+@pytest.mark.parametrize("me,k,token,answer", [
+    ("me", 0, 2, -1), ("me", 0, 0, -1), ("you", 0, 1, -1), ("old", 0, 1, -1), ("me", 11, 1, -1),
+    ("me", 6, 1, 0), ("me", 7, 1, 0)])
+@pytest.mark.parametrize("kind", "CP")
+def test_a_note_under_a_wrong_name_or_token_changes_no_key(p, kind, me, k, token, answer):
+    before = p.dumps()
+    assert p.note(me, (kind, p.t[k][0], token, "late")) == [answer]
+    assert p.dumps() == before
+
+
+def test_a_note_that_comes_after_the_release_is_refused(p):
+    """It left on a link that was lost; what the settlement carried is newer."""
+    p.settle("me", release(p.t[4]))
+    before = p.dumps()
+    assert p.note("me", ("C",) + p.t[4] + ("late",), ("P",) + p.t[4] + ("late",)) == [-1, -1]
+    assert p.dumps() == before
+
+
 @pytest.mark.parametrize("name,answer", [
     (lambda p: p.claim("me", "n2"), [0, "n1 host boot 1"]),
     (lambda p: p.claim("old", "n0"), [-1, 1]),
@@ -152,8 +172,8 @@ def test_renewing_under_a_wrong_token_renews_nothing(p):
 
 
 def keys_of(p):
-    return [p.queue, p.delayed, p.bodies, p.dead, p.held, p.counters, p.ckpt, p.crash, p.names,
-            p.claim_key("me"), p.claim_key("new"), p.claim_key("empty")]
+    return [p.queue, p.delayed, p.bodies, p.dead, p.held, p.counters, p.ckpt, p.progress,
+            p.crash, p.names, p.claim_key("me"), p.claim_key("new"), p.claim_key("empty")]
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -13,6 +13,7 @@ struct setup {
 	struct strv base;
 	struct run_facts f;
 	struct strv out;
+	int rc;
 	char name[8];
 	char field[8];
 };
@@ -29,7 +30,7 @@ static void begin(struct setup *s)
 static void make(struct setup *s)
 {
 	task_parsed(&s->t);
-	child_env(&s->base, &s->t, &s->f, &s->out);
+	s->rc = child_env(&s->base, &s->t, &s->f, &s->out);
 	/* For exec: ends with a NULL, and no name stands there twice. */
 	assert_null(s->out.v[s->out.n]);
 	for (size_t i = 0; i < s->out.n; i++) {
@@ -204,6 +205,72 @@ static void test_no_string_is_too_long(void **state)
 	end(&s);
 }
 
+/* A checkpoint is whatever the attempt before said, as JSON or as bytes. */
+#define SAID(text) \
+	{ \
+		text, sizeof(text) - 1 \
+	}
+
+static void test_checkpoint(void **state)
+{
+	static const struct {
+		struct slice said;
+		const char *variable; /* NULL: none, and that is said */
+	} cases[] = {
+		{SAID("\"job-17\""), "job-17"},
+		{SAID("\"a \\\"b\\\"\\n\""), "a \"b\"\n"},
+		{SAID("{\"job\":17}"), "{\"job\":17}"},
+		{SAID("17"), "17"},
+		{SAID("job 17"), "job 17"},
+		{SAID("\xff\xfe"), "\xff\xfe"},
+		{SAID("\"a\\u0000b\""), NULL},
+		{SAID("a\0b"), NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct setup s;
+		const char *got;
+
+		begin(&s);
+		assert_int_equal(task_note(&s.t, NOTE_CHECKPOINT, cases[i].said), 0);
+		make(&s);
+		got = get(&s, "REDISQ_CHECKPOINT");
+		assert_int_equal(s.rc, cases[i].variable ? 0 : -1);
+		if (cases[i].variable)
+			assert_string_equal(got, cases[i].variable);
+		else
+			assert_null(got);
+		end(&s);
+	}
+}
+
+/* One checkpoint never reaches another task, not even in the same slot; nor do too many bytes. */
+static void test_notes_are_bounded_and_of_one_task(void **state)
+{
+	static char big[TASK_CHECKPOINT_MAX + 1];
+	struct setup s;
+
+	(void)state;
+	memset(big, 'x', sizeof(big));
+	begin(&s);
+	assert_int_equal(task_note(&s.t, NOTE_CHECKPOINT, slice_of(big, sizeof(big))), -1);
+	assert_int_equal(s.t.notes[NOTE_CHECKPOINT].said, 0);
+	assert_int_equal(task_note(&s.t, NOTE_CHECKPOINT, slice_of(big, sizeof(big) - 1)), 0);
+	assert_int_equal(task_note(&s.t, NOTE_PROGRESS, slice_of(big, TASK_PROGRESS_MAX + 1)), -1);
+	assert_int_equal(task_note(&s.t, NOTE_PROGRESS, slice_of(big, TASK_PROGRESS_MAX)), 0);
+	make(&s);
+	assert_int_equal(s.rc, 0);
+	assert_int_equal(strlen(get(&s, "REDISQ_CHECKPOINT")), TASK_CHECKPOINT_MAX);
+	strv_release(&s.out);
+	task_begin(&s.t, NULL, slice_str("1700000000000-2"), 1);
+	assert_int_equal(s.t.notes[NOTE_CHECKPOINT].said, 0);
+	make(&s);
+	assert_int_equal(s.rc, 0);
+	assert_null(get(&s, "REDISQ_CHECKPOINT"));
+	end(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -212,6 +279,8 @@ int main(void)
 		cmocka_unit_test(test_ours_win),
 		cmocka_unit_test(test_size_of_fields),
 		cmocka_unit_test(test_no_string_is_too_long),
+		cmocka_unit_test(test_checkpoint),
+		cmocka_unit_test(test_notes_are_bounded_and_of_one_task),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
