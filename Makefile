@@ -227,7 +227,7 @@ install: all
 		$(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 README.md LICENSE etc/redisq.ini worker/protocol.txt supervisor/control.txt $(DOC)
-	install -m 755 etc/handlers/* $(DOC)/handlers
+	cp -R etc/handlers/. $(DOC)/handlers && chmod -R u=rwX,go=rX $(DOC)/handlers
 	install -m 644 supervisor/ctl/redisqctl.1 $(MAN)/man1
 	install -m 644 common/redisq.ini.5 $(MAN)/man5
 	install -m 644 $(MAN8) $(MAN)/man8

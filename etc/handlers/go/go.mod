@@ -1,0 +1,3 @@
+module redisq.example
+
+go 1.18
