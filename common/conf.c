@@ -418,14 +418,18 @@ out:
 	return rc;
 }
 
-int conf_set_handler_argv(struct conf *c, const char *queue, int argc, char *const *argv,
-			  enum conf_origin origin, const char *where, struct err *e)
+int conf_set_handler_argv(struct conf *c, const char *queue, enum conf_handler_kind kind, int argc,
+			  char *const *argv, enum conf_origin origin, const char *where,
+			  struct err *e)
 {
-	struct conf_handler h = {.kind = CONF_HANDLER_EXEC};
+	struct conf_handler h = {.kind = kind};
 	const struct conf_row *row = conf_row(CONF_QUEUE, "handler");
 
 	if (argc < 1 || !argv[0][0])
 		return err_set(e, EXIT_USAGE, "%s: no program; write -- PROGRAM ARG...", where);
+	if (kind == CONF_HANDLER_SO && argc > 1)
+		return err_set(e, EXIT_USAGE, "%s: a library takes no words; write -k so -- %s",
+			       where, argv[0]);
 	if (queue && !find_queue(c, queue))
 		return say_no_queue(c, queue, e);
 	for (int i = 0; i < argc; i++)

@@ -42,11 +42,19 @@ struct strv {
 	size_t n;
 };
 
-enum conf_handler_kind { CONF_HANDLER_NONE, CONF_HANDLER_EXEC };
+/* How a handler is run: a process per task; long-lived children that speak JSON lines; a shared
+ * library in the worker. Its word in files and after -k is conf_handler_word(). */
+enum conf_handler_kind {
+	CONF_HANDLER_NONE,
+	CONF_HANDLER_EXEC,
+	CONF_HANDLER_PIPE,
+	CONF_HANDLER_SO,
+	CONF_HANDLER_N_KINDS
+};
 
 struct conf_handler {
 	enum conf_handler_kind kind;
-	struct strv argv; /* without the kind's word */
+	struct strv argv; /* without the kind's word; of a library its path alone */
 };
 
 #define CONF_CT_STR(f) char *f;
@@ -128,11 +136,15 @@ int conf_set(struct conf *c, enum conf_section s, const char *queue, const char 
 	     struct err *e) ATTR_MUST_CHECK;
 /*
  * The handler of a queue (NULL: all) as words that need no quoting: what follows "--" on the
- * command line, argv[0] being the program. The kind is exec.
+ * command line, argv[0] being the program, or the library.
  */
-int conf_set_handler_argv(struct conf *c, const char *queue, int argc, char *const *argv,
-			  enum conf_origin origin, const char *where,
+int conf_set_handler_argv(struct conf *c, const char *queue, enum conf_handler_kind kind, int argc,
+			  char *const *argv, enum conf_origin origin, const char *where,
 			  struct err *e) ATTR_MUST_CHECK;
+/* "exec", "pipe", "so"; of CONF_HANDLER_NONE "". */
+const char *conf_handler_word(enum conf_handler_kind kind);
+/* The kind with this word (`len` bytes); CONF_HANDLER_NONE when there is no such. */
+enum conf_handler_kind conf_handler_kind(const char *word, size_t len);
 /* Where a value came from: "redisq.ini:12", "REDIS_URL", "-s redis.url"; "default". Borrowed. */
 const char *conf_where(const struct conf *c, enum conf_section s, const char *queue,
 		       const char *key);

@@ -108,7 +108,7 @@ static void check_queue(struct conf *c, const struct conf_queue *q, struct buf *
 		complain(errs, c, q, "env_file", "%s", e.text);
 		return;
 	}
-	if (q->handler.kind == CONF_HANDLER_EXEC)
+	if (q->handler.kind == CONF_HANDLER_EXEC || q->handler.kind == CONF_HANDLER_PIPE)
 		check_program(c, q, &env, errs);
 	strv_release(&env);
 }

@@ -31,7 +31,7 @@ static const char *type_text(const struct conf_row *row)
 	case CONF_ENUM:
 		return row->unit;
 	case CONF_HANDLER:
-		return "exec PROGRAM ARG...";
+		return "exec|pipe PROGRAM ARG..., so PATH";
 	case CONF_ENVLIST:
 		return "NAME=VALUE ...";
 	}

@@ -62,22 +62,47 @@ static enum conf_parsed parse_enum(const struct conf_row *row, const char *text,
 	return CONF_BAD;
 }
 
+/* ------------------------------------------------------------------ handler = KIND WORDS... */
+
+static const char *const kind_words[CONF_HANDLER_N_KINDS] = {
+	[CONF_HANDLER_NONE] = "",
+	[CONF_HANDLER_EXEC] = "exec",
+	[CONF_HANDLER_PIPE] = "pipe",
+	[CONF_HANDLER_SO] = "so",
+};
+
+const char *conf_handler_word(enum conf_handler_kind kind)
+{
+	return kind_words[kind];
+}
+
+enum conf_handler_kind conf_handler_kind(const char *word, size_t len)
+{
+	for (int i = CONF_HANDLER_NONE + 1; i < CONF_HANDLER_N_KINDS; i++)
+		if (strlen(kind_words[i]) == len && memcmp(word, kind_words[i], len) == 0)
+			return (enum conf_handler_kind)i;
+	return CONF_HANDLER_NONE;
+}
+
 /* "'|' means nothing without a shell; write exec sh -c 'cat | wc -l'". */
-static void say_shell(const char *command, char bad, struct err *e)
+static void say_shell(enum conf_handler_kind kind, const char *command, char bad, struct err *e)
 {
 	struct buf quoted = BUF_INIT;
 
 	conf_words_quote_sh(command, &quoted);
-	if (bad == '\\')
+	if (kind == CONF_HANDLER_SO)
+		err_set(e, EXIT_CONFIG, "a %c outside quotes; put the path in quotes: so %s", bad,
+			quoted.data);
+	else if (bad == '\\')
 		err_set(e, EXIT_CONFIG,
 			"a \\ outside quotes; put the word in '...', or for a shell write "
-			"exec sh -c %s",
-			quoted.data);
+			"%s sh -c %s",
+			kind_words[kind], quoted.data);
 	else
 		err_set(e, EXIT_CONFIG,
 			"no shell runs this, so '%c' would do nothing; write "
-			"exec sh -c %s",
-			bad, quoted.data);
+			"%s sh -c %s",
+			bad, kind_words[kind], quoted.data);
 	buf_release(&quoted);
 }
 
@@ -87,52 +112,70 @@ static enum conf_parsed say_open_quote(char bad, struct err *e)
 	return CONF_BAD;
 }
 
+/* What follows the kind must be. */
+static const char *form_of(enum conf_handler_kind kind)
+{
+	return kind == CONF_HANDLER_SO ? "PATH" : "PROGRAM ARG...";
+}
+
+static enum conf_parsed split_command(enum conf_handler_kind kind, const char *command,
+				      struct strv *argv, struct err *e)
+{
+	const char *word = kind_words[kind];
+	char bad = 0;
+
+	if (!command[0]) {
+		err_set(e, EXIT_CONFIG, "%s what? write %s %s", word, word, form_of(kind));
+		return CONF_BAD;
+	}
+	switch (conf_words_split(command, SHELL_CHARS, argv, &bad)) {
+	case CONF_WORDS_OK:
+		break;
+	case CONF_WORDS_OPEN_QUOTE:
+		return say_open_quote(bad, e);
+	case CONF_WORDS_SHELL:
+		say_shell(kind, command, bad, e);
+		return CONF_BAD;
+	}
+	if (!argv->v[0][0]) {
+		err_set(e, EXIT_CONFIG, "the program's name is empty; write %s %s", word,
+			form_of(kind));
+		return CONF_BAD;
+	}
+	if (kind == CONF_HANDLER_SO && argv->n > 1) {
+		err_set(e, EXIT_CONFIG,
+			"a library takes no words; write so PATH, in '...' if it has blanks");
+		return CONF_BAD;
+	}
+	return CONF_PARSED;
+}
+
 static enum conf_parsed parse_handler(const char *text, struct conf_handler *field, struct err *e)
 {
 	size_t n = strcspn(text, " \t");
-	const char *command = text + n + strspn(text + n, " \t");
+	enum conf_handler_kind kind = conf_handler_kind(text, n);
 	struct strv argv = {0};
-	char bad = 0;
 
 	if (!text[0]) {
 		strv_release(&field->argv);
 		field->kind = CONF_HANDLER_NONE;
 		return CONF_PARSED;
 	}
-	if ((n == 4 && memcmp(text, "pipe", 4) == 0) || (n == 2 && memcmp(text, "so", 2) == 0)) {
-		err_set(e, EXIT_CONFIG, "the kind %.*s comes in a later version; use exec", (int)n,
-			text);
-		return CONF_BAD;
-	}
-	if (n != 4 || memcmp(text, "exec", 4) != 0) {
+	if (kind == CONF_HANDLER_NONE) {
 		err_set(e, EXIT_CONFIG, "does not begin with its kind; write exec %.300s", text);
 		return CONF_BAD;
 	}
-	if (!command[0]) {
-		err_set(e, EXIT_CONFIG, "exec what? write exec PROGRAM ARG...");
-		return CONF_BAD;
-	}
-	switch (conf_words_split(command, SHELL_CHARS, &argv, &bad)) {
-	case CONF_WORDS_OK:
-		break;
-	case CONF_WORDS_OPEN_QUOTE:
+	if (split_command(kind, text + n + strspn(text + n, " \t"), &argv, e) != CONF_PARSED) {
 		strv_release(&argv);
-		return say_open_quote(bad, e);
-	case CONF_WORDS_SHELL:
-		strv_release(&argv);
-		say_shell(command, bad, e);
-		return CONF_BAD;
-	}
-	if (!argv.v[0][0]) {
-		strv_release(&argv);
-		err_set(e, EXIT_CONFIG, "the program's name is empty; write exec PROGRAM ARG...");
 		return CONF_BAD;
 	}
 	strv_release(&field->argv);
-	field->kind = CONF_HANDLER_EXEC;
+	field->kind = kind;
 	field->argv = argv;
 	return CONF_PARSED;
 }
+
+/* ------------------------------------------------------------------ env = NAME=VALUE ... */
 
 static bool is_assignment(const char *word)
 {
@@ -245,7 +288,7 @@ void conf_value_format(const struct conf_row *row, const void *field, struct buf
 		h = field;
 		if (h->kind == CONF_HANDLER_NONE)
 			return;
-		buf_adds(out, "exec ");
+		buf_addf(out, "%s ", kind_words[h->kind]);
 		conf_words_join(&h->argv, out);
 		return;
 	case CONF_ENVLIST:

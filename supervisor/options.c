@@ -9,9 +9,9 @@
 
 static const char help_text[] =
 	"usage: redisq-supervisor [-n N|max] [-j N] [-c FILE] [-s KEY=VALUE]... [-q QUEUE]\n"
-	"                         [-k exec] [-e] [-D] [-t] [-- HANDLER ARG...]\n"
+	"                         [-k KIND] [-e] [-D] [-t] [-- HANDLER ARG...]\n"
 	"\n"
-	"Runs HANDLER once for each task of a Redis stream, in N worker processes per queue.\n"
+	"Runs HANDLER for each task of a Redis stream, in N worker processes per queue.\n"
 	"At most workers x concurrency tasks run at once.\n"
 	"\n"
 	"  -n, --workers N|max    worker processes per queue (max: one per CPU); also -i\n"
@@ -20,7 +20,9 @@ static const char help_text[] =
 	"  -s, --set KEY=VALUE    one key: redis.url=..., queue.timeout=1h, \"queue "
 	"NAME.lease=90s\"\n"
 	"  -q, --queue QUEUE      the stream to serve; with -c: serve only this one of the file\n"
-	"  -k, --kind exec        how HANDLER is run: once per task, the payload on stdin\n"
+	"  -k, --kind KIND        how HANDLER is run: exec, once per task, the payload on stdin; "
+	"pipe,\n"
+	"                         once for many tasks, JSON lines; so, a library: its path\n"
 	"  -e, --private-redis    start a private redis-server for this supervisor\n"
 	"  -D, --daemon           go to the background when the control socket answers\n"
 	"  -t, --test             check the configuration and exit\n"
@@ -70,13 +72,13 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static int check_kind(const char *kind, struct err *e)
+static int take_kind(struct options *o, const char *word, struct err *e)
 {
-	if (strcmp(kind, "exec") == 0)
-		return 0;
-	if (strcmp(kind, "pipe") == 0 || strcmp(kind, "so") == 0)
-		return err_set(e, EXIT_USAGE, "-k %s: comes in a later version; use -k exec", kind);
-	return err_set(e, EXIT_USAGE, "-k %s: no such kind of handler; use -k exec", kind);
+	o->kind = conf_handler_kind(word, strlen(word));
+	if (o->kind == CONF_HANDLER_NONE)
+		return err_set(e, EXIT_USAGE,
+			       "-k %s: no such kind of handler; use exec, pipe or so", word);
+	return 0;
 }
 
 static int take(struct options *o, int c, const char *what, struct err *e)
@@ -96,7 +98,7 @@ static int take(struct options *o, int c, const char *what, struct err *e)
 		o->queue = optarg;
 		return 0;
 	case 'k':
-		return check_kind(optarg, e);
+		return take_kind(o, optarg, e);
 	case 's':
 		o->assignments =
 			xrealloc(o->assignments, (o->n_assignments + 1) * sizeof(*o->assignments));
@@ -128,23 +130,22 @@ static int take(struct options *o, int c, const char *what, struct err *e)
 }
 
 /* What goes together. */
-static int check_together(const struct options *o, bool kind_given, struct err *e)
+static int check_together(const struct options *o, struct err *e)
 {
 	if (o->file && o->handler)
 		return err_set(e, EXIT_USAGE,
 			       "a handler after -- is for -q without a file; with -c, write "
-			       "handler = exec ... in the file");
+			       "handler = %s ... in the file",
+			       conf_handler_word(o->kind ? o->kind : CONF_HANDLER_EXEC));
 	if (o->handler && !o->queue)
 		return err_set(e, EXIT_USAGE, "a handler after -- needs -q QUEUE: whose tasks?");
-	if (kind_given && !o->queue)
+	if (o->kind && !o->queue)
 		return err_set(e, EXIT_USAGE, "-k goes with -q QUEUE -- HANDLER");
 	return 0;
 }
 
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
-	bool kind_given = false;
-
 	*o = (struct options){0};
 	optind = 0; /* glibc: start anew, also for the next call */
 	opterr = 0;
@@ -156,7 +157,6 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 
 		if (c == -1)
 			break;
-		kind_given |= c == 'k';
 		if (take(o, c, what, e) < 0)
 			return -1;
 		if (o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
@@ -173,7 +173,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	} else if (optind > 1 && strcmp(argv[optind - 1], "--") == 0) {
 		return err_set(e, EXIT_USAGE, "-- without a handler after it");
 	}
-	return check_together(o, kind_given, e);
+	return check_together(o, e);
 }
 
 void options_release(struct options *o)
@@ -269,8 +269,9 @@ static void choose_queue(const struct options *o, struct conf *c, struct buf *er
 		note(errs, code, &e, EXIT_CONFIG);
 		return;
 	}
-	if (o->handler && conf_set_handler_argv(c, o->queue, o->handler_argc, o->handler,
-						CONF_FROM_FLAG, "--", &e) < 0)
+	if (o->handler &&
+	    conf_set_handler_argv(c, o->queue, o->kind ? o->kind : CONF_HANDLER_EXEC,
+				  o->handler_argc, o->handler, CONF_FROM_FLAG, "--", &e) < 0)
 		note(errs, code, &e, EXIT_CONFIG);
 }
 

@@ -18,11 +18,12 @@ enum options_action {
 
 struct options {
 	enum options_action action;
-	const char *file;        /* -c; all strings are borrowed from argv */
-	const char *workers;     /* -n */
-	const char *concurrency; /* -j */
-	const char *queue;       /* -q */
-	char **handler;          /* after --, NULL = none */
+	const char *file;            /* -c; all strings are borrowed from argv */
+	const char *workers;         /* -n */
+	const char *concurrency;     /* -j */
+	const char *queue;           /* -q */
+	enum conf_handler_kind kind; /* -k */
+	char **handler;              /* after --, NULL = none */
 	int handler_argc;
 	const char **assignments; /* owned array: -s, in order */
 	size_t n_assignments;

@@ -28,9 +28,8 @@
 
 extern char **environ;
 
-#define PIPE_FITS 65536        /* what a new pipe holds without a reader */
-#define READ_CHUNK 65536       /* per turn and pipe: one chatty task must not starve the others */
-#define ANSWER_LINE_MAX 131072 /* checkpoint values are up to 64 KiB, before escapes */
+#define PIPE_FITS 65536  /* what a new pipe holds without a reader */
+#define READ_CHUNK 65536 /* per turn and pipe: one chatty task must not starve the others */
 
 enum { OUT, ERR, ANSWER, N_PIPES };
 
@@ -55,9 +54,9 @@ struct run {
 	int64_t kill_grace_ms;
 	enum exec_stop stop;
 	struct run_pipe pipes[N_PIPES];
-	struct answer answer;
-	bool in_long_line; /* on fd 3: the rest of a line that is too long is no line */
-	bool complained;   /* about what it says there */
+	struct answer answer; /* the last that ends its task; its value is gone */
+	bool in_long_line;    /* on fd 3: the rest of a line that is too long is no line */
+	bool complained;      /* about what it says there */
 };
 
 struct handler {
@@ -92,14 +91,18 @@ static void complain(struct run *run, const char *why)
 static void on_answer(struct run *run, struct slice text, bool more)
 {
 	bool is_rest = run->in_long_line;
+	struct answer said;
 	char why[128];
 
 	run->in_long_line = more;
 	if (more || is_rest) {
 		snprintf(why, sizeof(why), "longer than %d bytes", ANSWER_LINE_MAX);
 		complain(run, why);
-	} else if (answer_line(&run->answer, text, why) < 0) {
+	} else if (answer_line(&said, text, why) < 0) {
 		complain(run, why);
+	} else if (answer_is_end(&said)) {
+		run->answer = said;
+		run->answer.value = slice_of(NULL, 0);
 	}
 }
 

@@ -180,12 +180,16 @@ void worker_init(struct worker *w, const struct conf *conf, const struct conf_qu
 	orders_open(w, chan_fd);
 }
 
+static const struct handler_ops *const handlers[CONF_HANDLER_N_KINDS] = {
+	[CONF_HANDLER_EXEC] = &handler_exec_ops,
+};
+
 int worker_run(struct worker *w)
 {
 	struct err e;
 
 	w->qops = &queue_stream_ops;
-	w->hops = &handler_exec_ops;
+	w->hops = handlers[w->qc->handler.kind];
 	w->handler = w->hops->open(w);
 	w->queue = w->qops->open(w, &worker_queue_events);
 	if (w->hops->check(w->handler, &e) < 0)

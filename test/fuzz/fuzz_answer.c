@@ -1,22 +1,51 @@
 /*
  * fuzz_answer.c - any bytes on a handler's fd 3, then any exit: no crash; a line that is refused
- * says why and changes nothing; what remains fits in one log line.
+ * says why and changes nothing; what remains fits in one log line. And jtext.h against jansson: the
+ * two agree on what is an object, and on the text of a string.
  */
+#include <jansson.h>
+
+#include "jtext.h"
 #include "worker/exec_exit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* jansson refuses numbers that it cannot represent, too. */
+static void check_json(struct slice line)
+{
+	json_error_t e;
+	json_t *theirs = json_loadb(line.data, line.len, 0, &e);
+	struct jtext_members all;
+	struct slice key, value;
+	bool ours = jtext_object(line, &all);
+
+	INVARIANT(!theirs || !json_is_object(theirs) || ours);
+	INVARIANT(!ours || theirs || json_error_code(&e) == json_error_numeric_overflow);
+	while (theirs && ours && jtext_member(&all, &key, &value)) {
+		char name[256];
+		size_t n = jtext_text(key, name, sizeof(name));
+		const json_t *v = n < sizeof(name) ? json_object_get(theirs, name) : NULL;
+
+		INVARIANT(jtext_value(value) == value.len);
+		INVARIANT(n >= sizeof(name) || v);
+	}
+	json_decref(theirs);
+}
 
 static void check_line(struct answer *a, struct slice line)
 {
 	struct answer before = *a;
 	char why[128] = "";
 
+	check_json(line);
 	if (answer_line(a, line, why) < 0) {
 		INVARIANT(why[0] != '\0' && memchr(why, '\0', sizeof(why)) != NULL);
 		INVARIANT(a->type == before.type && a->delay_ms == before.delay_ms);
 		INVARIANT(strcmp(a->error, before.error) == 0);
 	}
-	INVARIANT(a->type <= ANSWER_DEAD && a->delay_ms >= -1);
+	INVARIANT(a->type <= ANSWER_CHECKPOINT && a->delay_ms >= -1);
+	INVARIANT(a->slots >= 1 && a->slots <= ANSWER_SLOTS_MAX);
+	INVARIANT(memchr(a->id, '\0', sizeof(a->id)) != NULL);
 	INVARIANT(memchr(a->error, '\0', sizeof(a->error)) != NULL);
 	INVARIANT(strpbrk(a->error, "\r\n") == NULL);
 }
@@ -42,6 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_line(&a, slice_of(p, (size_t)(stop - p)));
 		p = stop + 1;
 	}
+	if (!answer_is_end(&a))
+		answer_init(&a);
 	for (int stop = EXEC_NOT_STOPPED; stop <= EXEC_STOP_CANCEL; stop++) {
 		outcome_init(&o);
 		exec_outcome(&o, &x, &a, (enum exec_stop)stop, 1000);

@@ -263,13 +263,28 @@ static void test_handler_argv(void **state)
 	struct err e = {0};
 
 	(void)state;
-	assert_int_equal(conf_set_handler_argv(c, "q", 0, argv, CONF_FROM_FLAG, "--", &e), -1);
-	assert_int_equal(conf_set_handler_argv(c, "q", 1, none, CONF_FROM_FLAG, "--", &e), -1);
-	assert_int_equal(conf_set_handler_argv(c, "z", 3, argv, CONF_FROM_FLAG, "--", &e), -1);
-	assert_int_equal(conf_set_handler_argv(c, "q", 3, argv, CONF_FROM_FLAG, "--", &e), 0);
+	assert_int_equal(
+		conf_set_handler_argv(c, "q", CONF_HANDLER_EXEC, 0, argv, CONF_FROM_FLAG, "--", &e),
+		-1);
+	assert_int_equal(
+		conf_set_handler_argv(c, "q", CONF_HANDLER_EXEC, 1, none, CONF_FROM_FLAG, "--", &e),
+		-1);
+	assert_int_equal(
+		conf_set_handler_argv(c, "z", CONF_HANDLER_EXEC, 3, argv, CONF_FROM_FLAG, "--", &e),
+		-1);
+	assert_int_equal(
+		conf_set_handler_argv(c, "q", CONF_HANDLER_EXEC, 3, argv, CONF_FROM_FLAG, "--", &e),
+		0);
 	assert_int_equal(conf_queue(c, "q")->handler.kind, CONF_HANDLER_EXEC);
 	assert_int_equal(conf_queue(c, "q")->handler.argv.n, 3);
 	assert_string_equal(conf_queue(c, "q")->handler.argv.v[2], "a | b\nc");
+	assert_int_equal(
+		conf_set_handler_argv(c, "q", CONF_HANDLER_SO, 3, argv, CONF_FROM_FLAG, "--", &e),
+		-1);
+	assert_int_equal(
+		conf_set_handler_argv(c, "q", CONF_HANDLER_PIPE, 3, argv, CONF_FROM_FLAG, "--", &e),
+		0);
+	assert_int_equal(conf_queue(c, "q")->handler.kind, CONF_HANDLER_PIPE);
 	set(c, "queue.handler", "exec other", CONF_FROM_FILE);
 	assert_int_equal(conf_queue(c, "q")->handler.argv.n, 3);
 	conf_free(c);
@@ -355,7 +370,9 @@ static void test_snapshot(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		assert_int_equal(conf_add_queue(c, names[i], &e), 0);
-	assert_int_equal(conf_set_handler_argv(c, NULL, 5, argv, CONF_FROM_FLAG, "--", &e), 0);
+	assert_int_equal(conf_set_handler_argv(c, NULL, CONF_HANDLER_EXEC, 5, argv, CONF_FROM_FLAG,
+					       "--", &e),
+			 0);
 	set(c, "redis.password", " a ; b # c %20\t", CONF_FROM_FILE);
 	set(c, "redis.url", "redis://u:p%40#;w@[::1]:7/3", CONF_FROM_ENV_ALIAS);
 	set(c, "queue.env", "A='x y' B=\"'\" C=", CONF_FROM_FILE);

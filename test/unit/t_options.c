@@ -38,8 +38,6 @@ static const struct {
 	{"--frobnicate", "--frobnicate: no such option"},
 	{"-n", "-n needs a value"},
 	{"--queue", "needs a value"},
-	{"-k pipe -q a -- x", "later version"},
-	{"-k so -q a -- x", "later version"},
 	{"-k shell -q a -- x", "no such kind"},
 	{"-c f -q a -- x", "with -c"},
 	{"-- x", "needs -q"},
