@@ -156,7 +156,12 @@ $(OUT)/fake-handler: test/integration/fake_handler.c
 	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $<
 $(OUT)/fake-worker: $(OBJ)/test/integration/fake_worker.o $(OUT)/libredisq.a
 	$(Q)$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-TOOLS := $(OUT)/fake-handler $(if $(wildcard test/integration/fake_worker.c),$(OUT)/fake-worker)
+# Goes into any program, sanitized or not, by LD_PRELOAD.
+$(OUT)/clock-shim.so: test/integration/clock_shim.c
+	@mkdir -p $(@D)
+	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -fPIC -shared -o $@ $<
+TOOLS := $(OUT)/fake-handler $(OUT)/clock-shim.so \
+	$(if $(wildcard test/integration/fake_worker.c),$(OUT)/fake-worker)
 tools: $(TOOLS)
 
 # make integration T=test/integration/test_drain.py     on the programs of this VARIANT

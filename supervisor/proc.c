@@ -20,6 +20,14 @@ static void on_timer(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents 
 	struct proc *p = container_of(t, struct proc, timer);
 	char name[PROC_NAME_MAX];
 
+	/* When we stood still a limit is past before we have heard that it was kept: what was said
+	 * until now is heard first, in one turn more of the loop. */
+	if (!p->overdue) {
+		p->overdue = true;
+		ev_timer_set(t, 0., 0.);
+		ev_timer_start(p->house->loop, t);
+		return;
+	}
 	if (p->state == PROC_STARTING)
 		log_warning("worker %d of %s was not ready within ready_timeout; killing it",
 			    (int)p->pid, proc_name(p, name));
@@ -59,6 +67,8 @@ struct proc *proc_new(struct house *house, const char *queue, unsigned slot, str
 	/* After the channel in the same turn: its last words come first. */
 	ev_set_priority(&p->died, -1);
 	ev_init(&p->timer, on_timer);
+	/* After both, see on_timer(). */
+	ev_set_priority(&p->timer, -2);
 	ev_init(&p->bury_timer, on_bury_timer);
 	return p;
 }
@@ -103,6 +113,7 @@ static void arm(struct proc *p, int64_t ms)
 	struct ev_loop *loop = p->house->loop;
 
 	ev_timer_stop(loop, &p->timer);
+	p->overdue = false;
 	if (ms <= 0)
 		return;
 	ev_now_update(loop);

@@ -123,6 +123,7 @@ struct proc {
 
 	ev_io died;
 	ev_timer timer;      /* the state's */
+	bool overdue;        /* it has expired, and acts in the next turn */
 	ev_timer bury_timer; /* looks again */
 	struct child_ref ref;
 };

@@ -12,8 +12,9 @@ from waiting import wait_until
 
 
 class RedisServer:
-    def __init__(self, tmp_path, *options):
+    def __init__(self, tmp_path, *options, env=None):
         self.dir = str(tmp_path)
+        self.env = dict(os.environ, **(env or {}))
         self.options = [str(o) for o in options]
         self.run_dir = tempfile.mkdtemp(prefix="rqr", dir="/tmp")  # unix paths are short
         self.socket = os.path.join(self.run_dir, "r.sock")
@@ -31,7 +32,7 @@ class RedisServer:
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
              "--unixsocket", self.socket, "--save", "", "--appendonly", "no",
              "--dir", self.dir, "--logfile", self.log, "--daemonize", "no"] + self.options,
-            stdin=subprocess.DEVNULL)
+            stdin=subprocess.DEVNULL, env=self.env)
         self.r = redis.Redis(unix_socket_path=self.socket, socket_timeout=20)
 
         def answers():
