@@ -30,6 +30,15 @@ void stale_unlinked(struct stale_guard *g)
 	g->linked_ms = 0;
 }
 
+void stale_look(struct stale_guard *g, int64_t now_ms, int64_t lease_ms)
+{
+	bool stalled = g->looked_ms && now_ms - g->looked_ms > lease_ms / 2;
+
+	g->looked_ms = now_ms;
+	if (stalled && g->linked_ms)
+		g->linked_ms = now_ms;
+}
+
 bool stale_redis_time(struct stale_guard *g, int64_t redis_ms, int64_t now_ms, int64_t lease_ms)
 {
 	int64_t offset = redis_ms - now_ms;

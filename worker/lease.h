@@ -20,10 +20,12 @@ int64_t lease_scan_every(int64_t lease_ms);
 
 /*
  * Stale entries may be taken only after one lease of unbroken connection (idle time runs on while
- * Redis or we were away), and not while Redis's clock has jumped against ours.
+ * Redis or we were away), and not while Redis's clock has jumped against ours. Where we stood
+ * still the owner of an entry may have done so, too, on the same machine, and be woken after us.
  */
 struct stale_guard {
-	int64_t linked_ms; /* since when both links stand; 0 = they do not */
+	int64_t linked_ms; /* since when both links stand and we run; 0 = they do not */
+	int64_t looked_ms; /* the last look, 0 = none yet */
 	int64_t offset_ms; /* Redis TIME minus boot clock, as last seen */
 	bool have_offset;
 	int64_t paused_until_ms;
@@ -31,6 +33,9 @@ struct stale_guard {
 
 void stale_linked(struct stale_guard *g, int64_t now_ms);
 void stale_unlinked(struct stale_guard *g);
+/* To be told each turn of the loop, which is never further apart than the renewals: a longer gap
+ * is a stall, and counts as a broken connection. */
+void stale_look(struct stale_guard *g, int64_t now_ms, int64_t lease_ms);
 /* Tells Redis's time; true when it jumped and taking is paused for one lease. */
 bool stale_redis_time(struct stale_guard *g, int64_t redis_ms, int64_t now_ms, int64_t lease_ms);
 bool stale_allowed(const struct stale_guard *g, int64_t now_ms, int64_t lease_ms);

@@ -207,6 +207,7 @@ static void queue_turn(struct queue *q)
 {
 	int64_t now = clock_boot_ms();
 
+	stale_look(&q->stale, now, q->c->lease);
 	switch (q->phase) {
 	case STREAM_CONNECTING:
 	case STREAM_OPENING:

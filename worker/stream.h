@@ -213,6 +213,8 @@ void stream_note_flush(struct queue *q, int64_t now_ms);
 
 /* stream_care.c */
 void stream_renew(struct queue *q, int64_t now_ms);
+/* What Redis's clock says: where it has jumped nothing stale is taken for a while. */
+void stream_hear_time(struct queue *q, int64_t redis_ms, int64_t now_ms);
 /* When a delayed task is due, or it is time to look. */
 void stream_promote(struct queue *q, int64_t now_ms);
 /* A task of ours will be due in `delay_ms`. */

@@ -83,6 +83,13 @@ static void take_extras(struct queue *q, const struct redisReply *extras, int64_
 	}
 }
 
+void stream_hear_time(struct queue *q, int64_t redis_ms, int64_t now)
+{
+	if (stale_redis_time(&q->stale, redis_ms, now, q->c->lease))
+		log_warning(
+			"Redis's clock jumped against ours; taking nothing stale for one lease");
+}
+
 static void apply(struct renewal *rn, const struct redisReply *r)
 {
 	struct queue *q = rn->q;
@@ -91,9 +98,7 @@ static void apply(struct renewal *rn, const struct redisReply *r)
 	int64_t now = clock_boot_ms();
 
 	q->name_until_ms = until;
-	if (stale_redis_time(&q->stale, reply_int(reply_at(r, 1), 0), now, q->c->lease))
-		log_warning(
-			"Redis's clock jumped against ours; taking nothing stale for one lease");
+	stream_hear_time(q, reply_int(reply_at(r, 1), 0), now);
 	for (int i = 0; i < rn->n; i++) {
 		struct task *t = same_task(rn, i);
 		int64_t answer = reply_int(reply_at(answers, (size_t)i), 0);

@@ -205,7 +205,7 @@ static void on_scanned(void *arg, const struct redisReply *r)
 		return;
 	}
 	stream_fine(q, STREAM_OP_SCAN);
-	stale_redis_time(&q->stale, reply_int(reply_at(r, 0), 0), now, q->c->lease);
+	stream_hear_time(q, reply_int(reply_at(r, 0), 0), now);
 	max = (int)min_i64(min_i64(q->c->read_count, STREAM_SCAN_PAGE), worker_may_ask(q->w));
 	if (q->take_asked || !stream_can_send(q, now))
 		max = 0;

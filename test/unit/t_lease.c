@@ -40,6 +40,24 @@ static void test_stale_needs_a_lease_of_link(void **state)
 	assert_true(stale_allowed(&g, 22000, 2000));
 }
 
+/* A machine that sleeps wakes us first: the owner of a stale entry is about to renew it. */
+static void test_stale_needs_a_lease_without_a_stall(void **state)
+{
+	struct stale_guard g = {0};
+
+	(void)state;
+	stale_linked(&g, 1000);
+	for (int64_t now = 1000; now <= 4000; now += 1000) /* half a lease is no stall */
+		stale_look(&g, now, 2000);
+	assert_true(stale_allowed(&g, 4000, 2000));
+	stale_look(&g, 5001, 2000);
+	assert_false(stale_allowed(&g, 7000, 2000));
+	assert_true(stale_allowed(&g, 7001, 2000));
+	stale_unlinked(&g);
+	stale_look(&g, 20000, 2000); /* without a link there is nothing to begin anew */
+	assert_false(stale_allowed(&g, 30000, 2000));
+}
+
 static void test_clock_jump(void **state)
 {
 	static const struct {
@@ -99,6 +117,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_evidence),
 		cmocka_unit_test(test_stale_needs_a_lease_of_link),
+		cmocka_unit_test(test_stale_needs_a_lease_without_a_stall),
 		cmocka_unit_test(test_clock_jump),
 		cmocka_unit_test(test_released),
 		cmocka_unit_test(test_extras),
