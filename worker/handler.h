@@ -21,7 +21,18 @@ struct handler_ops {
 	void (*start)(struct handler *h, struct task *t);
 	/* Stops it politely, and for good after `grace_ms`. worker_finished() follows. */
 	void (*cancel)(struct handler *h, struct task *t, int64_t grace_ms);
-	/* No task is running. */
+	/*
+	 * Once per turn of the loop, after the queue's own: what was put off is done together, as
+	 * one write for all the tasks that were started. NULL: puts nothing off.
+	 */
+	void (*turn)(struct handler *h);
+	/*
+	 * No task is there and none will come: ends, by itself and within kill_grace, what it kept
+	 * for further ones. worker_handler_left() follows, maybe before this returns. NULL: keeps
+	 * nothing.
+	 */
+	void (*leave)(struct handler *h);
+	/* At once, whatever still runs. */
 	void (*free)(struct handler *h);
 };
 

@@ -101,6 +101,8 @@ static void on_turn(struct ev_loop *loop ATTR_UNUSED, ev_prepare *p, int revents
 	if (w->phase == WORKER_OVER)
 		return;
 	w->qops->turn(w->queue);
+	if (w->hops->turn)
+		w->hops->turn(w->handler);
 	/* Each turn: settlements and reads that end free more of it. */
 	worker_give_back(w);
 	worker_drain_on(w);

@@ -40,6 +40,8 @@ struct worker {
 	bool ready;
 	bool alone;   /* no supervisor ever was */
 	bool refused; /* the queue cannot be served: exit 78 */
+	bool queue_left;
+	bool handler_left; /* both: the loop ends */
 	char host[64];
 
 	struct ledger ledger;
@@ -119,6 +121,8 @@ int worker_note(struct worker *w, struct task *t, enum task_note what,
 		struct slice value) ATTR_MUST_CHECK;
 /* The run of `t` has ended; t->outcome says how. */
 void worker_finished(struct worker *w, struct task *t);
+/* Nothing of the handler is left to wait for: the answer to its leave(). */
+void worker_handler_left(struct worker *w);
 /* The handler's process group, for the scoreboard; 0 = none any more. */
 void worker_set_pgid(struct worker *w, struct task *t, pid_t pgid);
 

@@ -48,7 +48,29 @@ void worker_drain_on(struct worker *w)
 		return;
 	worker_say_released(w);
 	w->phase = WORKER_LEAVING;
+	if (w->hops->leave)
+		w->hops->leave(w->handler);
+	else
+		w->handler_left = true;
 	w->qops->leave(w->queue);
+}
+
+static void over_if_left(struct worker *w)
+{
+	if (w->queue_left && w->handler_left && w->phase == WORKER_LEAVING)
+		worker_over(w);
+}
+
+void worker_queue_left(struct worker *w)
+{
+	w->queue_left = true;
+	over_if_left(w);
+}
+
+void worker_handler_left(struct worker *w)
+{
+	w->handler_left = true;
+	over_if_left(w);
 }
 
 static void cancel_all(struct worker *w, int64_t grace_ms)

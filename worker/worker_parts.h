@@ -25,7 +25,9 @@ void worker_drain_init(struct worker *w);
 void worker_drain_on(struct worker *w);
 /* Set aside, it needs the credit of one task: the rest is for others. */
 void worker_give_back(struct worker *w);
-/* The loop ends. */
+/* The queue has left Redis; when the handler has left, too, the loop ends. */
+void worker_queue_left(struct worker *w);
+/* The loop ends, whatever is left. */
 void worker_over(struct worker *w);
 /* Tells the others to look for what was given back. */
 void worker_say_released(struct worker *w);

@@ -140,7 +140,7 @@ static void on_swept(struct worker *w, struct queue *q ATTR_UNUSED, const struct
 
 static void on_left(struct worker *w, struct queue *q ATTR_UNUSED)
 {
-	worker_over(w);
+	worker_queue_left(w);
 }
 
 const struct queue_events worker_queue_events = {
