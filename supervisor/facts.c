@@ -219,12 +219,24 @@ static enum waiter_answer are_scaled(const struct supervisor *sv, const struct w
 static void say_roll(const struct supervisor *sv, const struct fleet *f, struct buf *why)
 {
 	int max = conf_supervisor(sv->house.conf)->max_old_generations;
+	const struct slot *canary = fleet_canary(f);
+
+	if (f->roll.phase == ROLL_BACK) {
+		buf_addf(why, "%s to go back to generation %lld", f->queue,
+			 (long long)f->roll.gen->number);
+		return;
+	}
+	if (canary && !canary->roll_pending) {
+		buf_addf(why, "a task to show that the new handler works, in %s/%u", f->queue,
+			 canary->index);
+		return;
+	}
 
 	for (size_t i = 0; i < f->n_slots; i++) {
 		const struct slot *s = f->slots[i];
 		int n = slot_n_busy_olds(s);
 
-		if (!s->roll_pending)
+		if (!s->roll_pending || (canary && canary != s))
 			continue;
 		if (!s->next && n >= max)
 			buf_addf(why, "%s/%u: %d old worker%s still run%s tasks", f->queue,
@@ -254,7 +266,7 @@ static enum waiter_answer is_reloaded(const struct supervisor *sv, const struct 
 	list_each (it, &sv->fleets) {
 		const struct fleet *f = list_entry(it, struct fleet, link);
 
-		if (f->roll.active && why->len == 0)
+		if (fleet_is_rolling(f) && why->len == 0)
 			say_roll(sv, f, why);
 	}
 	if (why->len == 0)
@@ -276,7 +288,7 @@ static enum waiter_answer are_restarted(const struct supervisor *sv, const struc
 
 		if (w->target.queue && strcmp(w->target.queue, f->queue) != 0)
 			continue;
-		if (f->roll.active) {
+		if (fleet_is_rolling(f)) {
 			say_roll(sv, f, why);
 			return WAITER_NOT_YET;
 		}

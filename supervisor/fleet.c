@@ -32,6 +32,7 @@ struct fleet *fleet_new(struct house *house, const char *queue, struct generatio
 	handovers_init(&f->handovers);
 	ev_timer_init(&f->order_timer, on_order_timer, 0., HANDOVER_LOOK_MS / 1000.0);
 	fleet_suspects_init(f);
+	fleet_roll_init(f);
 	ev_timer_init(&f->lock_timer, on_lock_timer, LOCK_RETRY_S, LOCK_RETRY_S);
 	house_changed(house);
 	return f;
@@ -55,9 +56,8 @@ void fleet_free(struct fleet *f)
 	}
 	free(f->slots);
 	list_remove(&f->link);
-	generation_put(f->roll.gen);
+	fleet_roll_release(f);
 	generation_put(f->gen);
-	free(f->roll.failed);
 	free(f->queue);
 	free(f);
 }
@@ -74,7 +74,7 @@ unsigned fleet_wanted(const struct fleet *f)
 {
 	if (f->workers_set >= 0)
 		return (unsigned)f->workers_set;
-	return (unsigned)max_i64(queue_conf(f, f->gen)->workers, 0);
+	return (unsigned)max_i64(queue_conf(f, fleet_safe_generation(f))->workers, 0);
 }
 
 bool fleet_slot_wanted(const struct fleet *f, const struct slot *s)
@@ -127,8 +127,10 @@ static void make_slots(struct fleet *f)
 	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers, indeed */
 	f->slots = xrealloc(f->slots, n * sizeof(*f->slots));
 	while (f->n_slots < n) {
-		f->slots[f->n_slots] = slot_new(f, (unsigned)f->n_slots, f->gen);
-		f->n_slots++;
+		struct slot *s = slot_new(f, (unsigned)f->n_slots, fleet_safe_generation(f));
+
+		s->roll_pending = s->gen != f->gen;
+		f->slots[f->n_slots++] = s;
 	}
 }
 
@@ -226,6 +228,8 @@ void fleet_reconcile(struct fleet *f)
 	fleet_tend_suspects(f);
 	if (f->quarantine)
 		grant(f, f->slots[f->quarantine->slot]); /* chosen without, it comes first */
+	if (fleet_canary(f))
+		grant(f, fleet_canary(f)); /* the others wait for what it shows */
 	for (size_t i = 0; i < f->n_slots; i++) {
 		struct slot *s = f->slots[i];
 
@@ -277,7 +281,7 @@ void fleet_tick(struct fleet *f, int64_t boot_ms)
 		check_memory(f, s);
 	}
 	/* Both wait for something that tells nobody: handlers that die, tasks that end. */
-	if (f->roll.active || !list_empty(&f->graves))
+	if (fleet_is_rolling(f) || !list_empty(&f->graves))
 		house_changed(f->house);
 }
 

@@ -9,7 +9,9 @@
 #ifndef REDISQ_FLEET_H
 #define REDISQ_FLEET_H
 
+#include "canary.h"
 #include "handover.h"
+#include "roll_fsm.h"
 #include "slot.h"
 
 /* Handlers that would not die with their worker: their credit stays out until they do. */
@@ -20,10 +22,17 @@ struct grave {
 };
 
 struct roll {
-	bool active;
-	struct generation *gen; /* owned reference: what the new workers run */
-	char *failed;           /* owned: why the last roll stopped, NULL = it did not */
-	int64_t ended_ms;       /* monotonic: when the last one did */
+	enum roll_phase phase;
+	struct generation *gen; /* owned reference: what the new workers run; NULL when idle */
+	struct generation *was; /* owned reference: what ran before a reload; NULL for a restart */
+	bool can_go_back;       /* ... and worked */
+	bool proved;            /* a task has shown that the handler of `gen` works */
+	int canary;             /* the slot that is tried first; -1 = none is */
+	struct canary trial;
+	char *why_back;   /* owned: why it goes back */
+	char *failed;     /* owned: why the last roll stopped, NULL = it did not */
+	int64_t ended_ms; /* monotonic: when the last one did */
+	ev_timer timer;   /* runs while the canary is looked at */
 };
 
 struct fleet {
@@ -91,7 +100,14 @@ const char *fleet_refused(const struct fleet *f);
 
 /* roll.c: one slot at a time, the new worker ready before the old one is told to drain. */
 
-/* Every slot, with `gen`; a roll under way starts anew with it. */
+void fleet_roll_init(struct fleet *f);
+void fleet_roll_release(struct fleet *f);
+bool fleet_is_rolling(const struct fleet *f);
+/* What a slot starts with that is made now: not a generation that has yet to prove itself. */
+struct generation *fleet_safe_generation(const struct fleet *f);
+/* The slot whose new worker is on trial, NULL. */
+struct slot *fleet_canary(const struct fleet *f);
+/* Every slot, with `gen`, one first and on trial; a roll under way starts anew with it. */
 void fleet_roll_all(struct fleet *f, struct generation *gen);
 /* One slot, with the newest generation; joins a roll under way. */
 void fleet_roll_slot(struct fleet *f, struct slot *s);

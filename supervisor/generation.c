@@ -78,3 +78,11 @@ void generation_put(struct generation *g)
 	conf_free(g->conf);
 	free(g);
 }
+
+void generation_set(struct generation **place, struct generation *g)
+{
+	struct generation *was = *place;
+
+	*place = generation_get(g);
+	generation_put(was);
+}

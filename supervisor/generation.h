@@ -22,5 +22,7 @@ struct generation *generation_new(struct conf *conf, int64_t number);
 struct generation *generation_get(struct generation *g);
 /* NULL is fine. */
 void generation_put(struct generation *g);
+/* `*place`, a reference of the caller's, becomes one to `g`. */
+void generation_set(struct generation **place, struct generation *g);
 
 #endif

@@ -136,7 +136,7 @@ static bool start_process(struct proc *p)
 
 	free(p->refused);
 	p->refused = NULL;
-	p->was_ready = p->redis_wait = p->quiet = p->silent = false;
+	p->was_ready = p->redis_wait = p->quiet = p->silent = p->works = false;
 	p->abort_sent = p->kill_sent = false;
 	p->heartbeat = (struct heartbeat){0};
 	p->started_ms = clock_mono_ms();
@@ -324,8 +324,5 @@ int64_t proc_measure_rss(struct proc *p)
 
 void proc_set_generation(struct proc *p, struct generation *gen)
 {
-	struct generation *was = p->gen;
-
-	p->gen = generation_get(gen);
-	generation_put(was);
+	generation_set(&p->gen, gen);
 }

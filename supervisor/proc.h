@@ -102,6 +102,7 @@ struct proc {
 	struct board *board; /* owned mapping */
 	bool was_ready;
 	bool redis_wait;
+	bool works; /* it said so: its handler has run a task */
 	bool quiet;
 	bool silent; /* it left an order of handover.h unanswered */
 	bool abort_sent;

@@ -60,6 +60,12 @@ static void on_breaker(struct proc *p, const char *rest)
 	keep_text(&p->breaker, *rest ? rest : "the handler is broken");
 }
 
+static void on_works(struct proc *p, const char *rest ATTR_UNUSED)
+{
+	p->works = true;
+	house_changed(p->house);
+}
+
 static void on_released(struct proc *p, const char *rest ATTR_UNUSED)
 {
 	p->events->on_released(p->arg, p);
@@ -100,8 +106,8 @@ void proc_on_word(void *arg, const char *word, const char *rest)
 	} words[] = {
 		{"ready", on_ready},     {"redis-wait", on_redis_wait}, {"freed", on_freed},
 		{"refused", on_refused}, {"breaker", on_breaker},       {"released", on_released},
-		{"handed", on_handed},   {"swept", on_swept},           {"again", on_again},
-		{"cleared", on_cleared}, {"suspects", on_suspects},
+		{"works", on_works},     {"handed", on_handed},         {"swept", on_swept},
+		{"again", on_again},     {"cleared", on_cleared},       {"suspects", on_suspects},
 	};
 	struct proc *p = arg;
 

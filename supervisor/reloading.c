@@ -223,7 +223,7 @@ void supervisor_reload_step(struct supervisor *sv)
 
 		if (f->leaving)
 			continue;
-		if (f->roll.active ||
+		if (fleet_is_rolling(f) ||
 		    (!fleet_is_ready(f) && !fleet_has_settled(f) && !f->roll.failed))
 			goto out; /* not over yet */
 		if (!f->roll.failed && fleet_is_ready(f))

@@ -3,60 +3,198 @@
  * running more: the next worker becomes ready without credit, then the old one is told to drain,
  * and its credit moves over as its tasks end. The roll does not wait for that.
  *
+ * A reload begins with one slot, the canary (canary.h): the others keep their workers, and the
+ * number of them, until its new worker has shown that the handler works. A new worker whose
+ * breaker opens before the roll is over takes the queue back to the generation before: those that
+ * were replaced are told to drain at once, what starts then runs the old one. That is done only
+ * where the old one worked: some worker of it was ready with its breaker closed. What is as broken
+ * as before is no reason to go back; then the reload is rather the repair.
+ *
  * A next worker that dies, is refused, is not ready in time or waits for Redis ends the roll: the
- * slot keeps its worker, the slots not yet done keep theirs, roll.failed says which and why.
+ * slot keeps its worker, the slots not yet done keep theirs, roll.failed says which and why. If
+ * that is the canary, the old generation stays the queue's.
  */
 #include "clock.h"
 #include "fleet.h"
 #include "log.h"
 
-static void finish(struct fleet *f, const char *why_failed)
+static void on_timer(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	house_changed(container_of(t, struct fleet, roll.timer)->house);
+}
+
+void fleet_roll_init(struct fleet *f)
+{
+	f->roll.canary = -1;
+	ev_timer_init(&f->roll.timer, on_timer, 0., CANARY_LOOK_MS / 1000.0);
+}
+
+void fleet_roll_release(struct fleet *f)
 {
 	struct roll *r = &f->roll;
 
-	r->active = false;
-	r->ended_ms = clock_mono_ms();
+	ev_timer_stop(f->house->loop, &r->timer);
 	generation_put(r->gen);
-	r->gen = NULL;
+	generation_put(r->was);
+	free(r->why_back);
 	free(r->failed);
-	r->failed = why_failed ? xstrdup(why_failed) : NULL;
+}
+
+bool fleet_is_rolling(const struct fleet *f)
+{
+	return f->roll.phase != ROLL_IDLE;
+}
+
+struct generation *fleet_safe_generation(const struct fleet *f)
+{
+	return f->roll.phase == ROLL_CANARY ? f->roll.was : f->gen;
+}
+
+struct slot *fleet_canary(const struct fleet *f)
+{
+	if (f->roll.phase != ROLL_CANARY || f->roll.canary < 0 ||
+	    (size_t)f->roll.canary >= f->n_slots)
+		return NULL;
+	return f->slots[f->roll.canary];
+}
+
+/* The one setter of the phase. */
+static void step(struct fleet *f, enum roll_event event)
+{
+	struct roll *r = &f->roll;
+	enum roll_phase was = r->phase;
+
+	if (!roll_fsm_step(was, event, &r->phase)) {
+		log_error("roll of %s: event \"%s\" in phase %s cannot happen; please report it",
+			  f->queue, roll_event_word(event), roll_phase_word(was));
+#ifdef REDISQ_TEST_BUILD
+		abort();
+#endif
+		return;
+	}
+	if (was != r->phase) {
+		char *name = xasprintf("roll of %s", f->queue);
+
+		log_state(name, roll_phase_word(was), roll_phase_word(r->phase),
+			  roll_event_word(event));
+		free(name);
+	}
+	if (r->phase != ROLL_CANARY) {
+		r->canary = -1;
+		ev_timer_stop(f->house->loop, &r->timer);
+	}
+	house_changed(f->house);
+}
+
+static void set_nothing_pending(struct fleet *f)
+{
 	for (size_t i = 0; i < f->n_slots; i++)
 		f->slots[i]->roll_pending = f->slots[i]->recycling = false;
-	house_changed(f->house);
+}
+
+static void finish(struct fleet *f, const char *why_failed)
+{
+	struct roll *r = &f->roll;
+	char *failed = why_failed ? xstrdup(why_failed) : NULL;
+
+	step(f, ROLL_EV_OVER);
+	r->ended_ms = clock_mono_ms();
+	generation_put(r->gen);
+	generation_put(r->was);
+	r->gen = r->was = NULL;
+	r->can_go_back = r->proved = false;
+	free(r->why_back);
+	r->why_back = NULL;
+	free(r->failed);
+	r->failed = failed;
+	set_nothing_pending(f);
+}
+
+/*
+ * Every slot that has a generation newer than the one before leaves it. `s` is where it was seen;
+ * what was not replaced yet was never in danger.
+ */
+static void go_back(struct fleet *f, const struct slot *s, const char *why)
+{
+	const struct conf_supervisor *sup = conf_supervisor(f->house->conf);
+	struct roll *r = &f->roll;
+	int n = 0;
+
+	step(f, ROLL_EV_BROKE);
+	set_nothing_pending(f);
+	for (size_t i = 0; i < f->n_slots; i++) {
+		struct slot *each = f->slots[i];
+
+		slot_dismiss_next(each);
+		if (each->gen->number <= r->was->number)
+			continue;
+		slot_go_back(each, r->was, sup->reload_timeout);
+		n++;
+	}
+	generation_set(&f->gen, r->was);
+	generation_set(&r->gen, r->was);
+	free(r->why_back);
+	r->why_back = n ? xasprintf("%s/%u: %s; rolled back to generation %lld", f->queue, s->index,
+				    why, (long long)r->was->number)
+			: xasprintf("%s/%u: %s; its old worker goes on", f->queue, s->index, why);
+	log_error("roll stopped: %s", r->why_back);
 }
 
 static void fail(struct fleet *f, struct slot *s, const char *why)
 {
-	char *text = xasprintf("%s/%u: %s; its old worker goes on", f->queue, s->index, why);
+	char *text;
 
+	if (f->roll.phase == ROLL_CANARY && f->roll.can_go_back) {
+		go_back(f, s, why);
+		return;
+	}
+	text = xasprintf("%s/%u: %s; its old worker goes on", f->queue, s->index, why);
 	log_error("roll stopped: %s", text);
 	slot_dismiss_next(s);
 	finish(f, text);
 	free(text);
 }
 
-static void begin(struct fleet *f, struct generation *gen)
+static bool is_sound(const struct slot *s)
+{
+	const struct proc *p = s->current;
+
+	return p && p->want && p->state == PROC_READY && !p->breaker;
+}
+
+static bool works_now(const struct fleet *f)
+{
+	for (size_t i = 0; i < f->n_slots; i++)
+		if (fleet_slot_wanted(f, f->slots[i]) && is_sound(f->slots[i]))
+			return true;
+	return false;
+}
+
+static void begin(struct fleet *f, struct generation *gen, enum roll_event event)
 {
 	struct roll *r = &f->roll;
-	struct generation *was = r->gen;
 
-	if (!r->active) {
+	if (!fleet_is_rolling(f)) {
 		free(r->failed);
 		r->failed = NULL;
 	}
-	r->active = true;
-	r->gen = generation_get(gen);
-	generation_put(was);
-	house_changed(f->house);
+	generation_set(&r->gen, gen);
+	step(f, event);
 }
 
 void fleet_roll_all(struct fleet *f, struct generation *gen)
 {
-	struct generation *was = f->gen;
+	struct roll *r = &f->roll;
 
-	f->gen = generation_get(gen);
-	generation_put(was);
-	begin(f, gen);
+	/* What has not proved itself is nothing to go back to: the one before it is. */
+	if (!r->was || r->proved) {
+		r->can_go_back = works_now(f);
+		generation_set(&r->was, f->gen);
+	}
+	r->proved = false;
+	r->canary = -1;
+	begin(f, gen, ROLL_EV_RELOAD);
+	generation_set(&f->gen, gen);
 	for (size_t i = 0; i < f->n_slots; i++) {
 		/* A worker of an overtaken generation is of no use. */
 		slot_dismiss_next(f->slots[i]);
@@ -67,31 +205,35 @@ void fleet_roll_all(struct fleet *f, struct generation *gen)
 
 void fleet_roll_slot(struct fleet *f, struct slot *s)
 {
-	if (!f->roll.active)
-		begin(f, f->gen);
-	s->roll_pending = true;
+	if (!fleet_is_rolling(f))
+		begin(f, f->gen, ROLL_EV_RESTART);
+	else
+		step(f, ROLL_EV_RESTART);
+	/* One that goes back is replaced already. */
+	s->roll_pending = f->roll.phase != ROLL_BACK;
 	s->recycling = false;
-	house_changed(f->house);
 }
 
 void fleet_roll_abandon(struct fleet *f)
 {
 	for (size_t i = 0; i < f->n_slots; i++)
 		slot_dismiss_next(f->slots[i]);
-	if (f->roll.active)
+	if (fleet_is_rolling(f))
 		finish(f, "ended by a stop");
 }
 
-/* False: this slot has to wait, or the roll is over. */
+/* False: this slot has to wait, or the roll is over or goes back. */
 static bool roll_one(struct fleet *f, struct slot *s)
 {
 	const struct conf_supervisor *sup = conf_supervisor(f->house->conf);
 
 	if (!s->next) {
 		if (s->next_failed) {
-			fail(f, s, s->next_failed);
-			free(s->next_failed);
+			char *why = s->next_failed;
+
 			s->next_failed = NULL;
+			fail(f, s, why);
+			free(why);
 			return false;
 		}
 		if (slot_n_busy_olds(s) >= sup->max_old_generations)
@@ -101,6 +243,13 @@ static bool roll_one(struct fleet *f, struct slot *s)
 	if (s->next->state == PROC_STOPPED) { /* dead, or never started: next_failed says why */
 		slot_dismiss_next(s);
 		return true;
+	}
+	if (s->next->state == PROC_READY && s->next->breaker && f->roll.can_go_back) {
+		char *why = xstrdup(s->next->breaker);
+
+		go_back(f, s, why); /* it knew without any task */
+		free(why);
+		return false;
 	}
 	if (s->next->state == PROC_READY) {
 		slot_promote(s, sup->reload_timeout);
@@ -117,10 +266,162 @@ static bool roll_one(struct fleet *f, struct slot *s)
 	return false;
 }
 
-void fleet_roll_step(struct fleet *f)
+/* ------------------------------------------------------------------------------- the canary */
+
+/* The fewer the better: what loses least by being the first, and has room to be tried in. */
+static int64_t cost_as_canary(const struct fleet *f, const struct slot *s)
 {
-	if (!f->roll.active)
+	const struct proc *p = s->current;
+	int64_t cost = 0;
+
+	if (slot_n_busy_olds(s) >= conf_supervisor(f->house->conf)->max_old_generations)
+		cost += INT32_MAX; /* it would have to wait */
+	if (!is_sound(s) || s->gen->number > f->roll.was->number)
+		return cost - 1; /* no use as it is, or as untried as what follows */
+	return cost + (p->board ? atomic_load(&p->board->running) : 0);
+}
+
+static int choose_canary(const struct fleet *f)
+{
+	int64_t least = 0;
+	int best = -1;
+
+	for (size_t i = 0; i < f->n_slots; i++) {
+		const struct slot *s = f->slots[i];
+		int64_t cost;
+
+		if (!s->roll_pending || !fleet_slot_wanted(f, s))
+			continue;
+		cost = cost_as_canary(f, s);
+		if (best < 0 || cost < least) {
+			best = (int)i;
+			least = cost;
+		}
+	}
+	return best;
+}
+
+static struct canary_signs look_at(const struct fleet *f, const struct slot *s)
+{
+	const struct proc *p = s->current;
+	int64_t now = clock_boot_ms();
+	struct canary_signs signs = {
+		.ready = p->state == PROC_READY,
+		.parked = p->state == PROC_PARKED,
+		.broken = p->breaker != NULL,
+		.works = p->works,
+	};
+
+	if (!p->board)
+		return signs;
+	signs.open = f->quiet || (p->credit.held > 0 && p != f->quarantine &&
+				  atomic_load(&p->board->consuming) != 0);
+	signs.running = atomic_load(&p->board->running);
+	signs.failed = atomic_load(&p->board->failed);
+	for (uint32_t i = 0; i < p->board->n_tasks; i++) {
+		struct board_task t;
+
+		if (board_read_task(p->board, i, &t))
+			signs.longest_ms = max_i64(signs.longest_ms, now - t.started_ms);
+	}
+	return signs;
+}
+
+static void pass(struct fleet *f, const struct slot *s, enum canary_verdict v)
+{
+	f->roll.proved = v == CANARY_WORKS || v == CANARY_LONG;
+	log_info("%s/%u, the first of generation %lld, passes: %s", f->queue, s->index,
+		 (long long)f->roll.gen->number, canary_verdict_text(v));
+	step(f, ROLL_EV_TRIED);
+}
+
+/* True: go on with the rest at once. */
+static bool judge_canary(struct fleet *f, struct slot *s)
+{
+	struct canary_signs signs = look_at(f, s);
+	enum canary_verdict v = canary_judge(&f->roll.trial, &signs, clock_mono_ms());
+
+	switch (v) {
+	case CANARY_WAIT:
+		if (!ev_is_active(&f->roll.timer))
+			ev_timer_again(f->house->loop, &f->roll.timer);
+		return false;
+	case CANARY_BROKEN:
+		if (f->roll.can_go_back) {
+			char *why = xstrdup(s->current->breaker);
+
+			go_back(f, s, why);
+			free(why);
+			return false;
+		}
+		log_warning(
+			"%s/%u: the new handler is broken, as the one before was; going on with "
+			"the reload: %s",
+			f->queue, s->index, s->current->breaker);
+		step(f, ROLL_EV_TRIED);
+		return true;
+	case CANARY_DEAD:
+		fail(f, s, "the new worker died after it had been ready");
+		return false;
+	case CANARY_WORKS:
+	case CANARY_LONG:
+	case CANARY_IDLE:
+	case CANARY_UNSURE:
+		break;
+	}
+	pass(f, s, v);
+	return true;
+}
+
+/* True: go on with the rest at once. */
+static bool step_canary(struct fleet *f)
+{
+	struct slot *s = fleet_canary(f);
+
+	/* Scaled away or stopped: another one. */
+	if (!s || !fleet_slot_wanted(f, s)) {
+		if (s)
+			slot_dismiss_next(s);
+		f->roll.canary = choose_canary(f);
+		s = fleet_canary(f);
+	}
+	if (!s) {
+		step(f, ROLL_EV_TRIED); /* nobody to try it with */
+		return true;
+	}
+	while (s->roll_pending) {
+		if (!roll_one(f, s))
+			return false;
+		canary_begin(&f->roll.trial, clock_mono_ms());
+	}
+	return judge_canary(f, s);
+}
+
+/* ---------------------------------------------------------------------------------- the rest */
+
+/* A worker of the new generation, in charge already, whose handler turned out to be broken. */
+static struct slot *find_broken(const struct fleet *f)
+{
+	for (size_t i = 0; f->roll.can_go_back && i < f->n_slots; i++) {
+		const struct proc *p = f->slots[i]->current;
+
+		if (p && p->want && p->breaker && p->gen == f->roll.gen)
+			return f->slots[i];
+	}
+	return NULL;
+}
+
+static void step_rest(struct fleet *f)
+{
+	const struct slot *broken = find_broken(f);
+
+	if (broken) {
+		char *why = xstrdup(broken->current->breaker);
+
+		go_back(f, broken, why);
+		free(why);
 		return;
+	}
 	for (size_t i = 0; i < f->n_slots; i++) {
 		struct slot *s = f->slots[i];
 
@@ -128,8 +429,7 @@ void fleet_roll_step(struct fleet *f)
 			continue;
 		if (!fleet_slot_wanted(f, s)) {
 			slot_dismiss_next(s);
-			generation_put(s->gen);
-			s->gen = generation_get(f->roll.gen);
+			generation_set(&s->gen, f->roll.gen);
 			s->roll_pending = false;
 			continue;
 		}
@@ -137,6 +437,27 @@ void fleet_roll_step(struct fleet *f)
 			if (!roll_one(f, s))
 				return;
 	}
-	if (f->roll.active)
-		finish(f, NULL);
+	finish(f, NULL);
+}
+
+void fleet_roll_step(struct fleet *f)
+{
+	switch (f->roll.phase) {
+	case ROLL_IDLE:
+		return;
+	case ROLL_CANARY:
+		if (step_canary(f))
+			step_rest(f);
+		return;
+	case ROLL_REST:
+		step_rest(f);
+		return;
+	case ROLL_BACK:
+		if (fleet_has_settled(f))
+			finish(f, f->roll.why_back);
+		return;
+	case ROLL_N_PHASES:
+		break;
+	}
+	INVARIANT(false);
 }

@@ -173,8 +173,7 @@ void slot_promote(struct slot *s, int64_t ms)
 
 	s->current = s->next;
 	s->next = NULL;
-	generation_put(s->gen);
-	s->gen = generation_get(s->current->gen);
+	generation_set(&s->gen, s->current->gen);
 	if (!s->recycling)
 		restart_forget(&s->restart);
 	s->recycling = false;
@@ -183,6 +182,14 @@ void slot_promote(struct slot *s, int64_t ms)
 	if (proc_has_process(old) && old->want)
 		proc_drain(old, ms);
 	retire(s, old);
+}
+
+void slot_go_back(struct slot *s, struct generation *gen, int64_t ms)
+{
+	generation_set(&s->gen, gen);
+	restart_forget(&s->restart);
+	if (s->current && s->current->state != PROC_STOPPED)
+		proc_drain(s->current, ms);
 }
 
 void slot_dismiss_next(struct slot *s)

@@ -62,6 +62,11 @@ void slot_unpark(struct slot *s);
 void slot_start_next(struct slot *s, struct generation *gen);
 /* `next` becomes `current`, the old one is told to drain within `ms` (0 = no limit). */
 void slot_promote(struct slot *s, int64_t ms);
+/*
+ * The worker in charge is told to drain within `ms` at once, and its successor runs `gen`: what it
+ * runs is broken, and no use until the next one is ready.
+ */
+void slot_go_back(struct slot *s, struct generation *gen, int64_t ms);
 /* Lets go of `next`. */
 void slot_dismiss_next(struct slot *s);
 /* Frees old workers that have left. */

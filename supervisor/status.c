@@ -92,6 +92,7 @@ static json_t *worker_json(const struct slot *s, struct proc *p, const struct ta
 	json_object_set_new(o, "credit", json_integer(p->credit.held));
 	json_object_set_new(o, "note", text_or_null(note_of(s, p)));
 	json_object_set_new(o, "breaker", text_or_null(p->breaker));
+	json_object_set_new(o, "works", json_boolean(p->works));
 	json_object_set_new(o, "quarantine", json_boolean(p == s->fleet->quarantine));
 	return o;
 }
@@ -128,6 +129,18 @@ static void add_slot(json_t *workers, const struct slot *s)
 				      worker_json(s, list_entry(it, struct proc, link), &nothing));
 }
 
+/* null when none is under way. */
+static json_t *roll_json(const struct fleet *f)
+{
+	const struct slot *canary = fleet_canary(f);
+
+	if (!fleet_is_rolling(f))
+		return json_null();
+	return json_pack("{s:s, s:I, s:o}", "phase", roll_phase_word(f->roll.phase), "generation",
+			 (json_int_t)f->roll.gen->number, "canary",
+			 canary ? json_integer(canary->index) : json_null());
+}
+
 static json_t *fleet_json(const struct fleet *f)
 {
 	json_t *workers = json_array(), *o;
@@ -142,6 +155,8 @@ static json_t *fleet_json(const struct fleet *f)
 		      f->leaving);
 	if (o)
 		add_tally(o, &sum);
+	json_object_set_new(o, "generation", json_integer(f->gen->number));
+	json_object_set_new(o, "roll", roll_json(f));
 	return o;
 }
 

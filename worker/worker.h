@@ -38,8 +38,9 @@ struct worker {
 	bool quarantine; /* set aside: suspects only, one at a time */
 	bool stopping;   /* past the limit of the drain: nothing is started any more */
 	bool ready;
-	bool alone;   /* no supervisor ever was */
-	bool refused; /* the queue cannot be served: exit 78 */
+	bool said_works; /* the supervisor knows that the handler has run a task */
+	bool alone;      /* no supervisor ever was */
+	bool refused;    /* the queue cannot be served: exit 78 */
 	bool queue_left;
 	bool handler_left; /* both: the loop ends */
 	char host[64];

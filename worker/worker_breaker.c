@@ -23,8 +23,17 @@ static void breaker_opened(struct worker *w, bool first, const char *why)
 		arm_probe(w);
 }
 
+/* Said once: a new generation is on trial until then. */
+static void say_works(struct worker *w)
+{
+	if (!w->said_works && w->chan)
+		chan_say(w->chan, "works");
+	w->said_works = true;
+}
+
 static void close_breaker(struct worker *w, bool is_old)
 {
+	say_works(w);
 	if (!breaker_worked(&w->breaker, is_old))
 		return;
 	log_info("the handler works again: fetching");

@@ -13,6 +13,8 @@
  *   ignore_drain=1   goes on as if nothing had been said
  *   tasks=N          N tasks "run" as soon as there is credit; task_ms=N how long each (0 = for
  *                    ever: until stop or the drain's limit)
+ *   fail=TEXT        the tasks fail at once: its breaker opens, it says TEXT, and runs no more
+ *   broken=TEXT      its breaker is open before it is ready
  *   named=1          its name is on the board, so that others are told to have what it had pending
  *   handler=1        each task is a process of its own group; setsid=1: it leaves a grandchild in
  *                    a session of its own
@@ -42,7 +44,7 @@ static struct {
 	int journal;
 	int64_t credit, running, started_ms, task_end_ms;
 	int64_t drain_until_ms; /* 0 = no limit */
-	bool draining, leaving, ready;
+	bool draining, leaving, ready, broken;
 } me;
 
 /* The value of a knob, the slot's own first; a heap string or NULL. */
@@ -134,7 +136,7 @@ static void start_tasks(void)
 {
 	int64_t wanted = knob("tasks", 0);
 
-	while (!me.draining && me.running < wanted && me.running < me.credit) {
+	while (!me.draining && !me.broken && me.running < wanted && me.running < me.credit) {
 		char id[32];
 		uint32_t row = (uint32_t)me.running;
 
@@ -148,9 +150,22 @@ static void start_tasks(void)
 	atomic_store(&me.board->running, (int32_t)me.running);
 }
 
+static void say_broken(const char *knob)
+{
+	char *text = knob_text(knob), *line;
+
+	if (!text)
+		return;
+	line = xasprintf("breaker open %s", text);
+	say(line);
+	free(line);
+	free(text);
+	me.broken = true;
+}
+
 static void end_tasks(void)
 {
-	char *line;
+	char *line = knob_text("fail");
 
 	for (int64_t i = 0; i < me.running; i++) {
 		struct board_task t;
@@ -161,7 +176,12 @@ static void end_tasks(void)
 		}
 		board_clear_task(me.board, (uint32_t)i);
 	}
-	atomic_fetch_add(&me.board->done, me.running);
+	atomic_fetch_add(line ? &me.board->failed : &me.board->done, me.running);
+	if (me.running > 0 && line)
+		say_broken("fail");
+	else if (me.running > 0)
+		say("works");
+	free(line);
 	me.running = 0;
 	me.task_end_ms = 0;
 	atomic_store(&me.board->running, 0);
@@ -283,6 +303,7 @@ static void turn(void)
 				 (int)getpid());
 			snprintf(me.board->nonce, sizeof(me.board->nonce), "n%d", (int)getpid());
 		}
+		say_broken("broken");
 		say(line);
 		free(line);
 	}

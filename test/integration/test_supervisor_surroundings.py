@@ -147,7 +147,8 @@ def test_short_leases_that_come_by_reload_are_watched(fake):
     s.queues["demo"]["lease"] = "1s"             # limit: 250 ms; a look every 2 s would do, late
     s.write_ini()
     s.set_knobs(hang_ms=200)
-    assert s.request("reload", wait=True)["ok"]
+    assert s.request("reload", wait=False)["ok"]
+    wait_until(lambda: len(s.starts()) == 2)
     s.set_knobs()
     wait_until(lambda: s.workers()[0]["last_exit"])
     assert s.workers()[0]["last_exit"]["cause"] == "stuck"

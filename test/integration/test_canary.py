@@ -1,0 +1,307 @@
+"""A reload tries its new generation in one slot first, and goes back when its handler is broken."""
+import os
+import signal
+
+import pytest
+
+from fakesup import fake, queue  # noqa: F401 (a fixture)
+from waiting import wait_until
+
+FAST = {"retry_delay": "50ms", "retry_jitter": "0%", "concurrency": 4, "breaker_delay": "1h"}
+
+
+def roll(s, name=None):
+    """The roll of the only queue (or that one) as the status shows it; None = none."""
+    status = s.status()
+    return [q for q in status["queues"] if name in (None, q["name"])][0]["roll"] if status else None
+
+
+def wait_canary(s):
+    """Until the first new worker is in charge and on trial; its row."""
+    def fact():
+        r = roll(s)
+        if not r or r["phase"] != "canary" or r["canary"] is None:
+            return None
+        rows = [w for w in s.workers() if w["slot"] == r["canary"] and w["state"] == "ready" and
+                w["generation"] == r["generation"]]
+        # While it is only "next", the worker before it is ready beside it.
+        return rows[0] if rows and len([w for w in s.ready() if w["slot"] == r["canary"]]) == 1 \
+            else None
+    return wait_until(fact, 20, "a canary is on trial")
+
+
+def generations(s):
+    return [w["generation"] for w in s.ready()]
+
+
+# ---------------------------------------------------------------- with real workers and tasks
+
+@pytest.mark.parametrize("code,text", [(1, "10 tasks in a row failed at once, the last with: "
+                                        "exit 1"), (127, "the handler is broken: exit 127")])
+def test_a_reload_to_a_broken_handler_goes_back(sup, server, journal, code, text):
+    s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=100"))},
+            supervisor={"workers": 4})
+    old = {w["slot"]: w["pid"] for w in s.wait_ready(4)}
+    ids = server.add("q", *[b"x"] * 200)
+    journal.wait_ended(8)
+    s.queues["q"]["handler"] = journal.handler("exit=%d" % code, "until=99", "say=new")
+    s.write_ini()
+    done = s.ctl("reload")
+    assert done.returncode == 1 and text in done.err and "rolled back to generation 1" in done.err
+    assert s.last_reload()["ok"] is False and text in s.last_reload()["error"]
+    assert s.last_reload()["error"].startswith("q/")
+    assert generations(s) == [1] * 4 and s.status()["queues"][0]["generation"] == 1
+    kept = [w for w in s.ready() if old[w["slot"]] == w["pid"]]
+    assert len(kept) == 3, "the other slots never changed their worker"
+    server.wait_empty("q", 90)
+    assert server.counters("q")["done"] == 200 and not server.dead("q")
+    touched = [i for i, n in journal.runs().items() if n > 1]
+    assert len(touched) <= 20
+    assert sum(journal.runs().values()) <= 200 + 20 and set(journal.runs()) == set(ids)
+    assert journal.most_at_once() <= 16
+
+
+def test_a_queue_with_one_worker_goes_back_too(sup, server, journal):
+    s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=20"))},
+            supervisor={"workers": 1})
+    s.wait_ready(1)
+    server.add("q", *[b"x"] * 100)
+    journal.wait_ended(4)
+    s.queues["q"]["handler"] = journal.handler("exit=1", "until=99")
+    s.write_ini()
+    assert s.ctl("reload").returncode == 1
+    server.wait_empty("q", 60)
+    assert server.counters("q")["done"] == 100 and not server.dead("q")
+    assert sum(journal.runs().values()) <= 120
+    # The old configuration again, and a good new one: both are taken.
+    for knob in ("sleep=20", "sleep=1"):
+        s.queues["q"]["handler"] = journal.handler(knob)
+        s.write_ini()
+        s.ctl("reload", check=0)
+        assert s.last_reload() == {"ok": True, "error": None}
+
+
+def test_a_crash_after_going_back_starts_the_old_generation(sup, server, journal):
+    s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=20"))},
+            supervisor={"workers": 2})
+    s.wait_ready(2)
+    server.add("q", *[b"x"] * 60)
+    s.queues["q"]["handler"] = journal.handler("exit=78", "until=99")
+    s.write_ini()
+    assert s.ctl("reload").returncode == 1
+    for w in s.wait_ready(2):
+        os.kill(w["pid"], signal.SIGKILL)
+        wait_until(lambda: w["pid"] not in s.pids() and len(s.ready()) == 2)
+    assert generations(s) == [1, 1]
+    server.wait_empty("q", 60)
+    assert server.counters("q")["done"] == 60
+
+
+def test_a_handler_that_was_broken_before_is_nothing_to_go_back_to(sup, server, journal):
+    s = sup(queues={"q": dict(FAST, handler=journal.handler("exit=78", "until=99"))},
+            supervisor={"workers": 2})
+    s.wait_ready(2)
+    server.add("q", *[b"x"] * 40)
+    wait_until(lambda: all(w["breaker"] for w in s.workers()), 20, "both breakers are open")
+    s.queues["q"]["handler"] = journal.handler("exit=127", "until=99")
+    s.write_ini()
+    s.ctl("reload", check=0)                     # no better, but what the file says
+    assert generations(s) == [2, 2]
+    assert "broken, as the one before was" in s.out()
+    s.queues["q"]["handler"] = journal.handler()
+    s.write_ini()
+    s.ctl("reload", check=0)                     # the repair
+    server.wait_empty("q")
+    assert server.counters("q")["done"] == 40
+
+
+def test_a_suspect_set_aside_in_the_canary_does_not_end_the_reload(sup, server, journal, gate):
+    s = sup(queues={"q": dict(FAST, handler=journal.handler(), concurrency=2)},
+            supervisor={"workers": 2, "crash_limit": 1000, "restart_delay": "10ms"})
+    s.wait_ready(2)
+    server.add("q", *[b"do " + str(gate).encode()] * 2)
+    journal.wait_started(2)
+    for w in s.workers():
+        if w["running"]:
+            os.kill(w["pid"], signal.SIGKILL)
+    wait_until(lambda: len(journal.running()) >= 1 and
+               [w for w in s.workers() if w["quarantine"]], 20, "one is set aside")
+    s.signal(signal.SIGHUP)
+    wait_until(lambda: s.status()["supervisor"]["generation"] == 2)
+    gate.open()
+    assert s.wait_reload(1)["ok"]
+    server.wait_empty("q")
+    assert server.counters("q")["done"] == 2 and generations(s) == [2, 2]
+
+
+def test_one_queue_goes_back_and_another_goes_on(sup, server, journal):
+    good = dict(FAST, handler=journal.handler("sleep=20"), workers=2)
+    s = sup(queues={"a": dict(good), "b": dict(good)})
+    s.wait_ready(4)
+    server.add("a", *[b"x"] * 40)
+    server.add("b", *[b"x"] * 40)
+    s.queues["a"]["handler"] = journal.handler("exit=78", "until=99")
+    s.write_ini()
+    done = s.ctl("reload")
+    assert done.returncode == 1 and "a/" in done.err and "b/" not in done.err
+    assert {q["name"]: q["generation"] for q in s.status()["queues"]} == {"a": 1, "b": 2}
+    for name in "ab":
+        server.wait_empty(name)
+        assert server.counters(name)["done"] == 40
+
+
+# --------------------------------------------------------------------------- with fake workers
+
+LONG = {"tasks": 1, "task_ms": 600000}
+BRIEF = {"tasks": 1, "task_ms": 30}
+
+
+def start(fake, knobs, workers=3, **keys):
+    s = fake(knobs=knobs, queues=queue(concurrency=2, **keys),
+             supervisor={"workers": workers, "restart_delay": "10ms"})
+    s.wait_ready(workers)
+    return s
+
+
+def test_the_others_wait_for_the_canary(fake):
+    s = start(fake, LONG)
+    old = s.pids()
+    s.set_knobs(tasks=0, ready_ms=0)
+    s.signal(signal.SIGHUP)
+    canary = wait_canary(s)
+    left = [w["pid"] for w in s.ready() if w["slot"] != canary["slot"]]
+    assert left == [p for i, p in enumerate(old) if i != canary["slot"]]
+    assert s.status()["supervisor"]["state"] == "reloading"
+    assert s.wait_reload(1)["ok"]
+    assert "passes: no task came to try it with" in s.out() and roll(s) is None
+
+
+@pytest.mark.parametrize("knobs,why", [(BRIEF, "it finished a task"), (LONG, "a task runs")])
+def test_a_task_lets_it_pass(fake, knobs, why):
+    s = start(fake, knobs)
+    assert s.request("reload", wait=True)["ok"]
+    assert "of generation 2, passes: " + why in s.out()
+    assert generations(s) == [2] * 3
+
+
+def test_a_breaker_open_before_any_task_replaces_nobody(fake):
+    s = start(fake, {})
+    pids = s.pids()
+    s.set_knobs(broken="the handler is broken: it is not there")
+    answer = s.request("reload", wait=True)
+    assert not answer["ok"] and "it is not there; its old worker goes on" in answer["error"]
+    wait_until(lambda: s.pids() == pids)
+    assert s.status()["queues"][0]["generation"] == 1
+
+
+def test_a_later_worker_that_breaks_takes_all_back(fake):
+    s = start(fake, dict(BRIEF, **{"ready_ms@2": 100}))
+    s.set_knobs(**dict(BRIEF, **{"fail@1": "exit 3", "ready_ms@2": 700}))
+    answer = s.request("reload", wait=True)
+    assert not answer["ok"] and answer["error"].startswith("demo/1: exit 3; rolled back to")
+    s.set_knobs(**BRIEF)
+    wait_until(lambda: generations(s) == [1] * 3)
+    assert s.request("reload", wait=True)["ok"]
+    assert generations(s) == [3] * 3
+
+
+def test_a_second_hup_on_trial_goes_back_to_what_worked(fake):
+    s = start(fake, LONG)
+    old = s.pids()
+    s.set_knobs()
+    s.signal(signal.SIGHUP)
+    first = wait_canary(s)
+    s.set_knobs(tasks=1, task_ms=10, fail="exit 3")
+    s.signal(signal.SIGHUP)
+    last = s.wait_reload(2)
+    assert not last["ok"] and "demo/%d: exit 3; rolled back to generation 1" % first["slot"] in \
+        last["error"]
+    wait_until(lambda: generations(s) == [1] * 3)
+    assert [p for p in s.pids() if p in old], "two slots were never touched"
+    assert s.status()["supervisor"]["generation"] == 3
+
+
+def test_another_hup_during_the_way_back_is_carried_out(fake):
+    s = start(fake, LONG)
+    s.set_knobs(tasks=1, task_ms=10, fail="exit 3")
+    s.signal(signal.SIGHUP)
+    wait_until(lambda: "exit 3; rolled back" in s.out())
+    s.set_knobs(**BRIEF)
+    s.signal(signal.SIGHUP)
+    assert s.wait_reload(2)["ok"] and generations(s) == [3] * 3
+
+
+def test_the_canary_killed_is_tried_again(fake):
+    s = start(fake, LONG)
+    s.set_knobs()
+    s.signal(signal.SIGHUP)
+    canary = wait_canary(s)
+    s.set_knobs(tasks=1, task_ms=10, fail="exit 3")
+    os.kill(canary["pid"], signal.SIGKILL)
+    last = s.wait_reload(1)
+    assert not last["ok"] and "demo/%d: exit 3; rolled back" % canary["slot"] in last["error"]
+    wait_until(lambda: generations(s) == [1] * 3)
+
+
+def test_a_canary_that_dies_again_and_again_takes_it_back(fake):
+    s = fake(knobs={}, supervisor={"workers": 2, "crash_limit": 2, "on_crash_loop": "park",
+                                   "restart_delay": "10ms"})
+    s.wait_ready(2)
+    s.set_knobs(die_ms=30)
+    answer = s.request("reload", wait=True)
+    s.set_knobs()
+    assert not answer["ok"] and "died after it had been ready; rolled back" in answer["error"]
+    wait_until(lambda: generations(s) == [1, 1])
+
+
+def test_the_number_of_workers_follows_the_trial(fake):
+    s = start(fake, LONG, workers=2)
+    s.supervisor["workers"] = 4
+    s.write_ini()
+    s.set_knobs(tasks=1, task_ms=10, fail="exit 3")
+    answer = s.request("reload", wait=True)
+    assert not answer["ok"] and "rolled back" in answer["error"]
+    assert len(s.starts()) == 4 and s.status()["queues"][0]["workers_wanted"] == 2
+    s.set_knobs(**BRIEF)
+    assert s.request("reload", wait=True)["ok"]
+    assert s.wait_ready(4)
+
+
+def test_scaling_up_on_trial_starts_the_old_generation_first(fake):
+    s = start(fake, LONG, workers=2)
+    s.set_knobs()
+    s.signal(signal.SIGHUP)
+    wait_canary(s)
+    assert s.request("scale", queue="demo", workers="4", wait=False)["ok"]
+    rows = wait_until(lambda: [w for w in s.ready() if w["slot"] == 3], what="slot 3 is there")
+    assert rows[0]["generation"] == 1
+    assert s.wait_reload(1)["ok"]
+    wait_until(lambda: generations(s) == [2] * 4)
+
+
+def test_scaling_the_canary_away_tries_another(fake):
+    s = start(fake, {}, workers=3)
+    s.signal(signal.SIGHUP)
+    canary = wait_canary(s)
+    assert s.request("stop", target="demo/%d" % canary["slot"], wait=False)["ok"]
+    assert s.wait_reload(1)["ok"]
+    assert generations(s) == [2] * 2
+    assert s.out().count("of generation 2, passes") == 1
+
+
+def test_term_on_trial_ends_all(fake):
+    s = start(fake, LONG)
+    s.set_knobs()
+    s.signal(signal.SIGHUP)
+    wait_canary(s)
+    s.signal(signal.SIGTERM)
+    wait_until(lambda: s.status()["supervisor"]["state"] == "draining")
+    s.signal(signal.SIGTERM)
+    assert s.wait_exit(20) == 0
+
+
+def test_a_restart_of_a_slot_is_no_trial(fake):
+    s = start(fake, {}, workers=2)
+    s.set_knobs(broken="exit 127")
+    assert s.request("restart", target="1", wait=True)["ok"]
+    assert [bool(w["breaker"]) for w in s.ready()] == [False, True] and "passes" not in s.out()
