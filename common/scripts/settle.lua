@@ -130,12 +130,42 @@ local function crashed(id, token, fields, p)
              own['redisq.snoozes'] or '0', text(before) .. ':' .. text(token) .. ':' .. cause)
 end
 
+-- Is entry id `a` earlier than `b`? They are numbers in two parts, and '-' sorts before the digits.
+local function earlier(a, b)
+  if #a == #b then return a < b end
+  local i, j = string.find(a, '-', 1, true) or 0, string.find(b, '-', 1, true) or 0
+  if i ~= j then return i < j end
+  local x, y = string.sub(a, 1, i), string.sub(b, 1, j)
+  if x ~= y then return x < y end
+  return #a < #b
+end
+
+-- {id -> token} of what is pending for me from the first to the last entry of a batch: one look
+-- instead of one for each. It sees at most twice as many as there are, whatever lies between them.
+local function pending_in_batch(n)
+  local token_of, first, last, p = {}, ARGV[7], ARGV[7], 6
+  if n < 2 then return token_of end
+  for _ = 1, n do
+    local id = ARGV[p + 1]
+    if earlier(id, first) then first = id elseif earlier(last, id) then last = id end
+    p = p + 4 + ARGV[p + 3]
+  end
+  local list = redis.call('XPENDING', stream, group, first, last, 2 * n, me)
+  for _, e in ipairs(list or {}) do token_of[e[1]] = e[4] end
+  return token_of
+end
+
 local out, seen, p = {}, {}, 6
+local token_of = pending_in_batch(tonumber(ARGV[5]))
 for k = 1, tonumber(ARGV[5]) do
   local op, id, token, n = ARGV[p], ARGV[p + 1], tonumber(ARGV[p + 2]), tonumber(ARGV[p + 3])
   local a = p + 4
   p = a + n
-  out[k] = seen[id] and 0 or mine(stream, group, me, id, token)
+  if seen[id] then
+    out[k] = 0
+  else
+    out[k] = token_of[id] == token and 1 or mine(stream, group, me, id, token)
+  end
   if out[k] == 1 then
     seen[id] = true
     if op ~= 'D' then first_use(op) end

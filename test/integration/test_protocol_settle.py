@@ -1,0 +1,74 @@
+"""A batch of settlements looks once at what is pending, and answers for each as if it were alone."""
+import pytest
+
+from protocol import Protocol, done, letter, release, retry
+
+
+@pytest.fixture
+def p(server):
+    made = Protocol(server)
+    assert made.claim("me", "n1") == [1]
+    return made
+
+
+def looks(p, *verdicts):
+    """The answers, and how often the pending list was asked."""
+    p.settle("me")  # the script is known from here on
+    p.r.config_resetstat()
+    answers = p.settle("me", *verdicts)
+    return answers, p.r.info("commandstats").get("cmdstat_xpending", {}).get("calls", 0)
+
+
+def test_one_look_for_a_batch(p):
+    p.add(*[b"x"] * 64)
+    tasks = p.read("me", 64)
+    answers, n = looks(p, *[done(t) for t in reversed(tasks)])
+    assert answers == [1] * 64 and n == 1
+    assert p.pending() == {} and p.r.xlen("q") == 0 and p.counter("done") == 64
+
+
+def test_one_alone_is_looked_at_alone(p):
+    p.add(b"x", b"y")
+    tasks = p.read("me", 2)
+    assert looks(p, done(tasks[1])) == ([1], 1)
+    assert list(p.pending()) == [tasks[0][0]]
+
+
+def test_entry_ids_are_numbers_in_two_parts(p):
+    """First and last by their text would be others: the look would find nothing, each need its own."""
+    ids = ["5-9", "5-10", "6-1", "10-0", "99-7", "100-5", "1000-0"]
+    for i in ids:
+        p.r.xadd("q", {"payload": b"x"}, id=i)
+    p.read("me", len(ids))
+    shuffled = [ids[k] for k in (3, 0, 6, 4, 1, 5, 2)]
+    assert looks(p, *[done((i, 1)) for i in shuffled]) == ([1] * 7, 1)
+    assert p.pending() == {}
+
+
+def test_many_others_in_between(p):
+    """More than the look shows: the rest is asked for one by one, and the answers are the same."""
+    p.add(*[b"x"] * 400)
+    tasks = p.read("me", 400)
+    some = tasks[::40]
+    answers, n = looks(p, *[done(t) for t in some])
+    assert answers == [1] * 10
+    assert 1 < n <= 11
+    assert set(p.pending()) == {i for i, _ in tasks} - {i for i, _ in some}
+
+
+@pytest.mark.parametrize("verdict", [done, retry, letter, release])
+def test_a_wrong_token_or_owner_in_a_batch_changes_nothing_about_it(p, verdict):
+    p.claim("you", "n2")
+    p.add(*[b"x"] * 6)
+    mine = p.read("me", 2)
+    yours = p.read("you", 2)
+    mine += p.read("me", 2)
+    p.make_idle("me", 10000, mine[1][0])
+    p.raw("XCLAIM", "q", "redisq", "me", 0, mine[1][0])  # taken again: under token 2
+    before = p.pending()
+    batch = [mine[0], yours[0], mine[1], ("1-1", 1), (mine[2][0], 2), mine[3], mine[3]]
+    assert p.settle("me", *[verdict(t) for t in batch]) == [1, -1, -1, 0, -1, 1, 0]
+    after = p.pending()
+    for i in (yours[0][0], yours[1][0], mine[1][0], mine[2][0]):
+        assert after[i][::2] == before[i][::2]
+    assert p.counts()[mine[1][0]] == 2
