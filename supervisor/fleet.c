@@ -182,6 +182,14 @@ static void grant(struct fleet *f, struct slot *s)
 		proc_say_credit(p, n);
 }
 
+static void close_grave(struct fleet *f, struct grave *g)
+{
+	credit_close(&f->credit, &g->credit);
+	list_remove(&g->link);
+	groups_release(&g->groups);
+	free(g);
+}
+
 static void tend_graves(struct fleet *f)
 {
 	struct list *it, *tmp;
@@ -189,12 +197,22 @@ static void tend_graves(struct fleet *f)
 	list_each_safe (it, tmp, &f->graves) {
 		struct grave *g = list_entry(it, struct grave, link);
 
-		if (!groups_gone(&g->groups))
-			continue;
-		credit_close(&f->credit, &g->credit);
-		list_remove(&g->link);
-		groups_release(&g->groups);
-		free(g);
+		if (groups_gone(&g->groups))
+			close_grave(f, g);
+	}
+}
+
+void fleet_leave_graves(struct fleet *f)
+{
+	tend_graves(f);
+	while (!list_empty(&f->graves)) {
+		struct grave *g = list_entry(f->graves.next, struct grave, link);
+
+		log_error("%s: leaving process group %d behind: a handler that cannot be killed; "
+			  "ps -s %d -o pid,stat,wchan,args shows what it waits for",
+			  f->queue, (int)g->groups.v[0], (int)g->groups.session);
+		f->house->forced = true;
+		close_grave(f, g);
 	}
 }
 
@@ -314,12 +332,17 @@ void fleet_set_quiet(struct fleet *f, bool quiet)
 	house_changed(f->house);
 }
 
-bool fleet_is_gone(const struct fleet *f)
+bool fleet_has_left(const struct fleet *f)
 {
 	for (size_t i = 0; i < f->n_slots; i++)
 		if (slot_has_process(f->slots[i]))
 			return false;
-	return list_empty(&f->graves);
+	return true;
+}
+
+bool fleet_is_gone(const struct fleet *f)
+{
+	return fleet_has_left(f) && list_empty(&f->graves);
 }
 
 bool fleet_is_ready(const struct fleet *f)

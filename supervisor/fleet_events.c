@@ -68,8 +68,7 @@ static void dig_grave(struct fleet *f, struct proc *p, struct groups *left)
 {
 	struct grave *g = xcalloc(1, sizeof(*g));
 
-	g->groups = *left;
-	*left = (struct groups){0};
+	groups_move(left, &g->groups);
 	credit_move(&p->credit, &g->credit);
 	list_init(&g->link);
 	list_append(&f->graves, &g->link);

@@ -15,6 +15,7 @@
 #include "chan.h"
 #include "credit.h"
 #include "generation.h"
+#include "groups.h"
 #include "heartbeat.h"
 #include "house.h"
 #include "obituary.h"
@@ -42,12 +43,6 @@ struct last_exit {
 	int code;   /* exit status; CAUSE_SPAWN: errno */
 };
 
-/* Handler groups that outlived the burial of their worker. */
-struct groups {
-	pid_t *v; /* owned */
-	size_t n;
-};
-
 struct proc;
 
 /* What the owner hears. It may not free the proc inside; house_changed() was called already. */
@@ -70,9 +65,9 @@ struct proc_events {
 	/*
 	 * Dead and buried, or never started (then without a board). The owner takes the credit
 	 * back (all of it when
-	 * `left` is empty), takes over `who` if there is something to hand over, and answers with
-	 * one of PROC_EV_DIED_*; for DIED_BACKOFF it has set p->backoff_ms. `left` may be taken
-	 * over (set to empty).
+	 * `left`, the handler groups that outlived the burial, is empty), takes over `who` if there
+	 * is something to hand over, and answers with one of PROC_EV_DIED_*; for DIED_BACKOFF it
+	 * has set p->backoff_ms. `left` may be taken over (set to empty).
 	 */
 	enum proc_event (*on_death)(void *arg, struct proc *p, const struct last_exit *how,
 				    struct groups *left, struct obituary *who);
@@ -163,9 +158,6 @@ void proc_set_generation(struct proc *p, struct generation *gen);
 
 /* Looks at the graves again: a child of ours has died. */
 void proc_bury_all(struct house *house);
-/* The groups of `g` that are still there, others dropped; true when none is left. */
-bool groups_gone(struct groups *g);
-void groups_release(struct groups *g);
 
 /* proc_spawn.c: fills pid, pidfd, chan, board; -1 with errno and a text for people. */
 int proc_spawn(struct proc *p, struct err *e) ATTR_MUST_CHECK;

@@ -20,42 +20,17 @@ const char *exit_cause_word(enum exit_cause c)
 	return words[c];
 }
 
-void groups_release(struct groups *g)
-{
-	free(g->v);
-	*g = (struct groups){0};
-}
-
-bool groups_gone(struct groups *g)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < g->n; i++)
-		if (kill(-g->v[i], 0) == 0 || errno == EPERM)
-			g->v[kept++] = g->v[i];
-	g->n = kept;
-	return kept == 0;
-}
-
-/*
- * The handler groups on the board. A group whose leader lives in another session than the worker's
- * is not a handler's: the number was used again.
- */
+/* The handler groups on the board; a number of old may be ours by now. */
 static void note_groups(struct proc *p)
 {
 	uint32_t n = p->board->n_tasks;
 
+	p->groups.session = p->pid;
 	for (uint32_t i = 0; i < n; i++) {
 		struct board_task t;
-		pid_t sid;
 
-		if (!board_read_task(p->board, i, &t) || t.pgid <= 1 || t.pgid == getpgrp())
-			continue;
-		sid = getsid(t.pgid);
-		if (sid >= 0 && sid != p->pid)
-			continue;
-		p->groups.v = xrealloc(p->groups.v, (p->groups.n + 1) * sizeof(pid_t));
-		p->groups.v[p->groups.n++] = t.pgid;
+		if (board_read_task(p->board, i, &t) && t.pgid > 1 && t.pgid != getpgrp())
+			groups_add(&p->groups, t.pgid);
 	}
 }
 
@@ -63,8 +38,7 @@ static void kill_groups(struct proc *p)
 {
 	/* Its own group and session first: a handler between fork and setpgid is in there. */
 	kill(-p->pid, SIGKILL);
-	for (size_t i = 0; i < p->groups.n; i++)
-		kill(-p->groups.v[i], SIGKILL);
+	groups_kill(&p->groups);
 	children_sweep(&p->house->children);
 }
 

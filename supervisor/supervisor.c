@@ -210,13 +210,16 @@ static void look_at_crash_loop(struct supervisor *sv)
 	supervisor_drain(sv);
 }
 
-static bool all_gone(struct supervisor *sv)
+static bool all_left(struct supervisor *sv)
 {
 	struct list *it;
 
 	list_each (it, &sv->fleets)
-		if (!fleet_is_gone(list_entry(it, struct fleet, link)))
+		if (!fleet_has_left(list_entry(it, struct fleet, link)))
 			return false;
+	/* A handler that cannot be killed may stand for ever. */
+	list_each (it, &sv->fleets)
+		fleet_leave_graves(list_entry(it, struct fleet, link));
 	return true;
 }
 
@@ -247,7 +250,7 @@ static void on_turn(struct ev_loop *loop, ev_prepare *w, int revents ATTR_UNUSED
 		log_error("the supervisor finds no rest: please report it");
 	if (!looked)
 		waiters_look(&sv->waiters, sv);
-	if (sv->mode >= MODE_DRAINING && all_gone(sv))
+	if (sv->mode >= MODE_DRAINING && all_left(sv))
 		ev_break(loop, EVBREAK_ALL);
 }
 

@@ -18,6 +18,7 @@
  *   named=1          its name is on the board, so that others are told to have what it had pending
  *   handler=1        each task is a process of its own group; setsid=1: it leaves a grandchild in
  *                    a session of its own
+ *   pgid=N           the group on the board is N, whoever that is now
  *   exit=N           exit status when it leaves (0)
  *   alloc=N          touch N MiB
  *   log=TEXT         one line to the log frames, and to the raw stderr
@@ -142,7 +143,7 @@ static void start_tasks(void)
 
 		snprintf(id, sizeof(id), "%d-%u", (int)getpid(), row);
 		board_set_task(me.board, row, id, 1, 1, clock_boot_ms(),
-			       knob("handler", 0) ? start_handler() : 0);
+			       knob("handler", 0) ? start_handler() : (pid_t)knob("pgid", 0));
 		me.running++;
 		if (knob("task_ms", 0))
 			me.task_end_ms = clock_mono_ms() + knob("task_ms", 0);

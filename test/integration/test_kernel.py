@@ -1,0 +1,128 @@
+"""What the kernel does to us: processes that do not die, numbers that are used again."""
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import procs
+from fakesup import fake, queue  # noqa: F401 (a fixture)
+from stuckfs import StuckDir
+from waiting import elapse, stays, wait_until
+
+FAST = {"lease": "20s", "kill_grace": "200ms", "retry_delay": "50ms", "breaker_failures": 0}
+
+
+# ------------------------------------------------------------------ processes that do not die
+
+@pytest.fixture
+def stuck(tmp_path):
+    try:
+        d = StuckDir(tmp_path / "stuck")
+    except OSError as e:
+        pytest.skip("a file system that never answers needs /dev/fuse and root: %s" % e)
+    yield d
+    d.close()
+
+
+@pytest.fixture
+def sticking(tmp_path, stuck, journal):
+    """A handler whose tasks with kind=stick hang in the kernel when they are delivered first."""
+    script = tmp_path / "stick.sh"
+    script.write_text("""#!/bin/sh
+case $REDISQ_DELIVERIES$REDISQ_FIELDS in 1*stick*) exec stat %s/x ;; esac
+exec %s "$@"
+""" % (stuck.path, " ".join(journal.argv())))
+    script.chmod(0o755)
+    return "exec %s" % script
+
+
+def test_a_handler_that_cannot_be_killed_blocks_its_place_but_not_its_task(
+        sup, server, journal, gate, stuck, sticking):
+    s = sup(queues={"q": dict(FAST, handler=sticking, concurrency=1)},
+            supervisor={"kill_timeout": "500ms"})
+    s.wait_ready(2)
+    task, = server.add("q", b"do " + str(gate).encode(), kind="stick")
+    wait_until(lambda: stuck.asked == 1)
+    worker, = [w["pid"] for w in s.workers() if w["running"]]
+    handler, = procs.children(worker)
+    os.kill(worker, signal.SIGKILL)
+    journal.wait_started(1)                      # handed over although the first still stands
+    assert procs.state(handler) == "D"
+    assert "1 handler group of dead worker" in s.out() and "cannot be killed" in s.out()
+    s.wait_ready(2)
+    server.add("q", b"do " + str(gate).encode())
+    stays(lambda: len(journal.running()) == 1, 1)
+    stuck.close()
+    wait_until(lambda: len(journal.running()) == 2, 10, "its place is free again")
+    gate.open()
+    server.wait_empty("q")
+    assert journal.runs()[task] == 1 and server.counters("q")["done"] == 2
+    assert s.stop() == 0
+
+
+def test_a_handler_that_cannot_be_killed_keeps_its_place_after_its_timeout(
+        sup, server, journal, stuck, sticking):
+    s = sup(queues={"q": dict(FAST, handler=sticking, concurrency=2, timeout="300ms")},
+            supervisor={"workers": 1})
+    s.wait_ready(1)
+    server.add("q", b"x", kind="stick")
+    wait_until(lambda: "still there after SIGTERM: SIGKILL" in s.log("q"))
+    server.add("q", *[b"x"] * 4)
+    wait_until(lambda: server.xlen("q") == 1)    # the others go past it
+    assert s.workers()[0]["running"] == 1
+    stuck.close()
+    server.wait_empty("q")
+
+
+def test_a_handler_that_cannot_be_killed_does_not_keep_the_supervisor(
+        sup, server, journal, stuck, sticking):
+    s = sup(queues={"q": dict(FAST, handler=sticking, concurrency=1)},
+            supervisor={"workers": 1, "kill_timeout": "300ms", "drain_timeout": "300ms"})
+    s.wait_ready(1)
+    server.add("q", b"x", kind="stick")
+    wait_until(lambda: stuck.asked == 1)
+    assert s.stop(8) == 1
+    assert "cannot be killed" in s.out()
+    stuck.close()
+
+
+# ------------------------------------------------------------------ numbers that are used again
+
+# A group of its own in a session of its own; with "orphan" its leader has gone and a member lives.
+GROUP = """
+import os, sys
+os.setsid()
+if sys.argv[1] == "orphan" and os.fork():
+    os._exit(0)
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["leader", "orphan"])
+def test_a_group_that_is_not_a_handler_s_is_left_alone_and_blocks_nothing(fake, how):
+    """The number on the board was a handler's, and is another's when the worker dies."""
+    canary = subprocess.Popen([sys.executable, "-c", GROUP, how], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE)
+    pid = int(canary.stdout.readline())
+    if how == "orphan":
+        canary.wait()
+    try:
+        s = fake(knobs={"tasks": 1, "pgid": canary.pid}, queues=queue(concurrency=1),
+                 supervisor={"workers": 1, "kill_timeout": "300ms"})
+        old = s.wait_ready()[0]["pid"]
+        wait_until(lambda: s.workers()[0]["running"] == 1)
+        s.set_knobs()
+        os.kill(old, signal.SIGKILL)
+        wait_until(lambda: [w for w in s.ready() if w["pid"] != old])
+        wait_until(lambda: s.credit_out() == 1)
+        assert procs.alive(pid) and "cannot be killed" not in s.out()
+        assert s.stop() == 0
+        assert procs.alive(pid)
+    finally:
+        canary.stdin.close()
+        wait_until(lambda: not procs.alive(pid))
+        canary.wait()
+        canary.stdout.close()
