@@ -108,8 +108,15 @@ static bool is_shortage(const struct last_exit *how)
 					     how->code == EMFILE || how->code == ENFILE);
 }
 
+static enum restart_death whose_death(const struct proc *p, const struct obituary *who)
+{
+	if (!p->was_ready)
+		return RESTART_BEFORE_READY;
+	return who->charge && who->n_ran > 0 ? RESTART_CHARGED : RESTART_IDLE;
+}
+
 static enum proc_event after_death_of_current(struct slot *s, struct proc *p,
-					      const struct last_exit *how)
+					      const struct last_exit *how, enum restart_death death)
 {
 	struct fleet *f = s->fleet;
 	const struct conf_supervisor *sup = conf_supervisor(f->house->conf);
@@ -132,8 +139,8 @@ static enum proc_event after_death_of_current(struct slot *s, struct proc *p,
 		p->backoff_ms = restart_postpone(&s->restart, &policy, &f->house->rng);
 		return PROC_EV_DIED_BACKOFF;
 	}
-	verdict = restart_decide(&s->restart, &policy, p->was_ready, clock_mono_ms(),
-				 &f->house->rng, &p->backoff_ms);
+	verdict = restart_decide(&s->restart, &policy, death, clock_mono_ms(), &f->house->rng,
+				 &p->backoff_ms);
 	if (verdict == RESTART_LATER && s->restart.loop && !looped)
 		log_error("%s/%u is in a crash loop: more than %d deaths within %.0fs; starting it "
 			  "every %.0fs from now on, see redisqctl logs",
@@ -199,6 +206,7 @@ static enum proc_event on_death(void *arg, struct proc *p, const struct last_exi
 {
 	struct slot *s = arg;
 	struct fleet *f = s->fleet;
+	enum restart_death death = whose_death(p, who);
 
 	fleet_forget_suspects_of(f, p);
 	handovers_heir_died(&f->handovers, p);
@@ -220,7 +228,7 @@ static enum proc_event on_death(void *arg, struct proc *p, const struct last_exi
 		s->next_failed = why_next_failed(f, p, how);
 		return PROC_EV_DIED_GONE;
 	}
-	return after_death_of_current(s, p, how);
+	return after_death_of_current(s, p, how, death);
 }
 
 const struct proc_events fleet_proc_events = {

@@ -61,10 +61,10 @@ int64_t restart_postpone(struct restart *r, const struct restart_policy *p, stru
 }
 
 enum restart_verdict restart_decide(struct restart *r, const struct restart_policy *p,
-				    bool was_ready, int64_t now_ms, struct rng *rng,
+				    enum restart_death death, int64_t now_ms, struct rng *rng,
 				    int64_t *delay_ms)
 {
-	bool loop = note_death(r, p, now_ms);
+	bool loop = death != RESTART_CHARGED && note_death(r, p, now_ms);
 
 	r->loop = loop;
 	*delay_ms = 0;
@@ -78,7 +78,7 @@ enum restart_verdict restart_decide(struct restart *r, const struct restart_poli
 		*delay_ms = p->delay_max_ms;
 		return RESTART_LATER;
 	}
-	if (r->n == 1 && was_ready)
+	if (r->n == 1 && death != RESTART_BEFORE_READY)
 		return RESTART_NOW;
 	*delay_ms = backoff_add_jitter_ms(rng, p->delay_ms, p->delay_max_ms, r->n, JITTER_PERCENT);
 	return RESTART_LATER;

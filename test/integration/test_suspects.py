@@ -43,6 +43,22 @@ def test_a_poison_task_dies_and_no_good_one_with_it(sup, server, journal, worker
     assert s.out().count(" died: signal 9") == 3
 
 
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("on_loop", ["park", "exit"])
+def test_a_poison_task_is_no_crash_loop_of_its_slots(sup, server, journal, workers, on_loop):
+    s = sup(queues=queue(journal, "sleep=5", max_crashes=5),
+            supervisor=dict(SUPERVISOR, workers=workers, crash_limit=2, on_crash_loop=on_loop))
+    server.add("q", *[b"x"] * 40)
+    poison, = server.add("q", POISON)
+    server.add("q", *[b"x"] * 60)
+    server.wait_empty("q", 60)
+    assert server.counters("q") == {"done": 100, "died": 1}
+    assert letters(server, "dead")[0]["redisq.error"] == "worker signal 9 SIGKILL, crash 5"
+    assert journal.runs()[poison] == 5 and s.out().count(" died: signal 9") == 5
+    s.wait_ready(workers)
+    assert "crash loop" not in s.out() and all(w["state"] == "ready" for w in s.workers())
+
+
 @pytest.mark.parametrize("follow,place", [("dead", "dead"), ("hold", "held")])
 def test_on_crash_is_applied_at_the_first_crash_alone(sup, server, journal, follow, place):
     sup(queues=queue(journal, on_crash=follow), supervisor=dict(SUPERVISOR, workers=2))

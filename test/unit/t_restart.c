@@ -27,10 +27,10 @@ static void first_death_of_a_ready_worker_costs_nothing(void **state)
 	(void)state;
 	rng_seed(&rng, 1);
 	restart_init(&r);
-	assert_int_equal(restart_decide(&r, &p, true, 1000, &rng, &delay), RESTART_NOW);
-	assert_int_equal(restart_decide(&r, &p, true, 1100, &rng, &delay), RESTART_LATER);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 1000, &rng, &delay), RESTART_NOW);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 1100, &rng, &delay), RESTART_LATER);
 	restart_forget(&r);
-	assert_int_equal(restart_decide(&r, &p, true, 90000, &rng, &delay), RESTART_NOW);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 90000, &rng, &delay), RESTART_NOW);
 	restart_release(&r);
 }
 
@@ -45,8 +45,9 @@ static void delay_doubles_to_its_cap_and_never_comes_early(void **state)
 	rng_seed(&rng, 2);
 	restart_init(&r);
 	for (int i = 0; i < 40; i++) {
-		assert_int_equal(restart_decide(&r, &p, false, i * 100000, &rng, &delay),
-				 RESTART_LATER);
+		assert_int_equal(
+			restart_decide(&r, &p, RESTART_BEFORE_READY, i * 100000, &rng, &delay),
+			RESTART_LATER);
 		assert_true(delay >= want && delay <= want + want / 5 + 1);
 		want = want * 2 > 30000 ? 30000 : want * 2;
 	}
@@ -82,8 +83,8 @@ static void more_than_the_limit_in_the_window_is_a_loop(void **state)
 		restart_init(&r);
 		for (int n = 1; n <= 50 && !seen; n++) {
 			int64_t delay;
-			enum restart_verdict v =
-				restart_decide(&r, &p, true, n * loops[i].every_ms, &rng, &delay);
+			enum restart_verdict v = restart_decide(
+				&r, &p, RESTART_IDLE, n * loops[i].every_ms, &rng, &delay);
 
 			if (loops[i].on_loop == RESTART_LOOP_RETRY) {
 				if (n > 1 && delay == p.delay_max_ms)
@@ -111,15 +112,16 @@ static void being_stable_ends_the_row_but_empties_no_window(void **state)
 	rng_seed(&rng, 5);
 	restart_init(&r);
 	for (int n = 1; n <= 3; n++) {
-		assert_int_equal(restart_decide(&r, &p, true, n * 1000, &rng, &delay), RESTART_NOW);
+		assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, n * 1000, &rng, &delay),
+				 RESTART_NOW);
 		assert_false(r.loop);
 		restart_stable(&r);
 	}
-	assert_int_equal(restart_decide(&r, &p, true, 4000, &rng, &delay), RESTART_PARK);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 4000, &rng, &delay), RESTART_PARK);
 	assert_true(r.loop);
 	restart_forget(&r);
 	assert_false(r.loop);
-	assert_int_equal(restart_decide(&r, &p, true, 4001, &rng, &delay), RESTART_NOW);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 4001, &rng, &delay), RESTART_NOW);
 	restart_release(&r);
 }
 
@@ -133,12 +135,12 @@ static void forgetting_empties_the_window(void **state)
 	(void)state;
 	rng_seed(&rng, 4);
 	restart_init(&r);
-	restart_decide(&r, &p, true, 1, &rng, &delay);
-	restart_decide(&r, &p, true, 2, &rng, &delay);
+	restart_decide(&r, &p, RESTART_IDLE, 1, &rng, &delay);
+	restart_decide(&r, &p, RESTART_IDLE, 2, &rng, &delay);
 	restart_forget(&r);
-	assert_int_equal(restart_decide(&r, &p, true, 3, &rng, &delay), RESTART_NOW);
-	assert_int_equal(restart_decide(&r, &p, true, 4, &rng, &delay), RESTART_LATER);
-	assert_int_equal(restart_decide(&r, &p, true, 5, &rng, &delay), RESTART_PARK);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 3, &rng, &delay), RESTART_NOW);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 4, &rng, &delay), RESTART_LATER);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 5, &rng, &delay), RESTART_PARK);
 	restart_release(&r);
 }
 
@@ -153,10 +155,10 @@ static void another_limit_starts_a_new_count(void **state)
 	rng_seed(&rng, 5);
 	restart_init(&r);
 	for (int i = 0; i < 5; i++)
-		restart_decide(&r, &p, true, i, &rng, &delay);
+		restart_decide(&r, &p, RESTART_IDLE, i, &rng, &delay);
 	p.limit = 1;
-	assert_int_equal(restart_decide(&r, &p, true, 6, &rng, &delay), RESTART_LATER);
-	assert_int_equal(restart_decide(&r, &p, true, 7, &rng, &delay), RESTART_PARK);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 6, &rng, &delay), RESTART_LATER);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 7, &rng, &delay), RESTART_PARK);
 	restart_release(&r);
 }
 
@@ -180,6 +182,34 @@ static void a_shortage_is_no_crash(void **state)
 	restart_release(&r);
 }
 
+/* Each of them is charged to the tasks that ran, and max_crashes ends that. */
+static void deaths_of_poison_tasks_are_no_crash_loop(void **state)
+{
+	struct restart_policy p = policy(2, RESTART_LOOP_EXIT);
+	struct restart r;
+	struct rng rng;
+	int64_t want = 400, delay;
+
+	(void)state;
+	rng_seed(&rng, 7);
+	restart_init(&r);
+	assert_int_equal(restart_decide(&r, &p, RESTART_CHARGED, 1, &rng, &delay), RESTART_NOW);
+	for (int i = 0; i < 30; i++) {
+		assert_int_equal(restart_decide(&r, &p, RESTART_CHARGED, 2 + i, &rng, &delay),
+				 RESTART_LATER);
+		assert_true(delay >= want && delay <= want + want / 5 + 1); /* no storm of starts */
+		want = want * 2 > 30000 ? 30000 : want * 2;
+	}
+	assert_int_equal(r.count, 0);
+	/* The worker's own count as before, whatever came between. */
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 40, &rng, &delay), RESTART_LATER);
+	assert_int_equal(restart_decide(&r, &p, RESTART_BEFORE_READY, 41, &rng, &delay),
+			 RESTART_LATER);
+	assert_int_equal(restart_decide(&r, &p, RESTART_CHARGED, 42, &rng, &delay), RESTART_LATER);
+	assert_int_equal(restart_decide(&r, &p, RESTART_IDLE, 43, &rng, &delay), RESTART_EXIT);
+	restart_release(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +220,7 @@ int main(void)
 		cmocka_unit_test(forgetting_empties_the_window),
 		cmocka_unit_test(another_limit_starts_a_new_count),
 		cmocka_unit_test(a_shortage_is_no_crash),
+		cmocka_unit_test(deaths_of_poison_tasks_are_no_crash_loop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
