@@ -47,12 +47,14 @@ void keys_init(struct keys *k, const char *queue)
 	k->names = aux(queue, "names");
 	k->claim = aux(queue, "consumer:");
 	k->result = aux(queue, "result:");
+	k->failed = aux(queue, "failed:");
 }
 
 void keys_release(struct keys *k)
 {
-	char **all[] = {&k->stream, &k->delayed,  &k->bodies, &k->dead,  &k->held,  &k->counters,
-			&k->ckpt,   &k->progress, &k->crash,  &k->names, &k->claim, &k->result};
+	char **all[] = {&k->stream,   &k->delayed, &k->bodies,   &k->dead,  &k->held,
+			&k->counters, &k->ckpt,    &k->progress, &k->crash, &k->names,
+			&k->claim,    &k->result,  &k->failed};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		free(*all[i]);

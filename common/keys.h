@@ -23,7 +23,8 @@ struct keys {
 	char *crash;    /* HASH entry id -> count:token:cause */
 	char *names;    /* HASH consumer -> nonce */
 	char *claim;    /* prefix of the claim records: <claim><consumer> */
-	char *result;   /* prefix of the results: <result><id> */
+	char *result;   /* prefix of the results: <result><task id> */
+	char *failed;   /* prefix of what there is instead of a result */
 };
 
 /* -1 with what is wrong with the name: empty, unprintable, or its slot cannot be shared. */

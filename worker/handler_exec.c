@@ -88,6 +88,20 @@ static void complain(struct run *run, const char *why)
 	run->complained = true;
 }
 
+static void on_note(struct run *run, const struct answer *said)
+{
+	bool is_checkpoint = said->type == ANSWER_CHECKPOINT;
+	char why[128];
+
+	if (worker_note(run->h->w, run->task, is_checkpoint ? NOTE_CHECKPOINT : NOTE_PROGRESS,
+			said->value) == 0)
+		return;
+	snprintf(why, sizeof(why), "a %s of %zu bytes, %d are kept",
+		 is_checkpoint ? "checkpoint" : "progress", said->value.len,
+		 is_checkpoint ? TASK_CHECKPOINT_MAX : TASK_PROGRESS_MAX);
+	complain(run, why);
+}
+
 static void on_answer(struct run *run, struct slice text, bool more)
 {
 	bool is_rest = run->in_long_line;
@@ -101,8 +115,13 @@ static void on_answer(struct run *run, struct slice text, bool more)
 	} else if (answer_line(&said, text, why) < 0) {
 		complain(run, why);
 	} else if (answer_is_end(&said)) {
+		buf_clear(&run->task->outcome.result);
+		if (said.type == ANSWER_DONE && said.value.data)
+			buf_add(&run->task->outcome.result, said.value.data, said.value.len);
 		run->answer = said;
 		run->answer.value = slice_of(NULL, 0);
+	} else if (said.type == ANSWER_PROGRESS || said.type == ANSWER_CHECKPOINT) {
+		on_note(run, &said);
 	}
 }
 

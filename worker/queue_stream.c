@@ -164,6 +164,7 @@ static void turn_open(struct queue *q, int64_t now)
 	/* First: others wait for it, and it needs neither our name nor credit. */
 	q->handover_at_ms = stream_handovers(q, now);
 	stream_note_flush(q, now);
+	stream_ask_checkpoints(q, now);
 	stale = now >= q->name_until_ms;
 	if (!stale)
 		stale = stream_start_fetched(q, now);

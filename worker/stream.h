@@ -65,6 +65,7 @@ enum stream_phase {
 	X(RENEW, "renewing leases") \
 	X(SCAN, "looking for stale entries") \
 	X(TAKE, "taking over entries") \
+	X(CHECKPOINT, "reading a checkpoint") \
 	X(HANDOVER, "handing over a dead worker's tasks")
 
 enum stream_op {
@@ -140,6 +141,7 @@ struct queue {
 	int n_notes_sent; /* commands under way */
 	unsigned n_notes_bad;
 	bool notes_said; /* that they cannot be kept */
+	bool ask_checkpoints;
 
 	/* Trouble: nothing is sent before this. */
 	int64_t pause_until_ms;
@@ -190,11 +192,21 @@ void stream_read(struct queue *q, int64_t now_ms);
 /* The longest BLOCK of this queue. */
 int64_t stream_block_max_ms(const struct queue *q);
 void stream_unblock(struct queue *q);
-/* A task of ours: new in the table, or its token is taken over by the one that is there. True: new.
- */
-bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct redisReply *fields,
-		  struct slice crash_record, int64_t evidence_ms);
-/* Starts what was fetched and has fresh evidence; true when some of it has not. */
+/* An entry that is ours now. */
+struct arrival {
+	struct slice id; /* all borrowed */
+	uint64_t token;
+	const struct redisReply *fields; /* NULL: deleted meanwhile */
+	struct slice crash_record;
+	bool has_checkpoint; /* it is known what the attempt before has left, or that it left none
+			      */
+	struct slice checkpoint;
+	int64_t evidence_ms;
+};
+/* A new task in the table, or one that is there takes over the token. True: new. */
+bool stream_adopt(struct queue *q, const struct arrival *in);
+/* Starts what was fetched and has fresh evidence; true when some of it has not. What waits for its
+ * checkpoint is left out. */
 bool stream_start_fetched(struct queue *q, int64_t now_ms);
 
 /* stream_settle.c */
@@ -210,6 +222,10 @@ void stream_lose(struct queue *q, struct task *t, const char *why);
 /* A task that runs has said something. */
 void stream_note(struct queue *q, struct task *t);
 void stream_note_flush(struct queue *q, int64_t now_ms);
+/* It had an attempt before: it does not start before it is known what that has left. */
+void stream_ask_checkpoint(struct queue *q, struct task *t);
+/* Those of which it was not asked yet, or without an answer. */
+void stream_ask_checkpoints(struct queue *q, int64_t now_ms);
 
 /* stream_care.c */
 void stream_renew(struct queue *q, int64_t now_ms);

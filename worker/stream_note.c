@@ -1,6 +1,7 @@
 /*
  * stream_note.c - what running tasks say about themselves goes to Redis: checkpoints in the turn
- * in which they were said, progress at most once a second per task.
+ * in which they were said, progress at most once a second per task. And what the attempt before has
+ * left comes from there, before a task starts.
  *
  * A note is sent again until Redis has it, in place of the one before. Nothing waits for that, not
  * even the settlement: it carries a checkpoint that is not known to be kept (stream_settle.c). One
@@ -90,6 +91,74 @@ static void on_noted(void *arg, const struct redisReply *r)
 	else
 		failed(q, r);
 	free(b);
+}
+
+/* ------------------------------------------------------------------ what was left */
+
+/* Asked for a task that may be gone when the answer comes. Owned by its reply. */
+struct question {
+	struct queue *q; /* borrowed */
+	char id[BOARD_ID_MAX];
+	uint64_t token;
+};
+
+static void on_checkpoint(void *arg, const struct redisReply *r)
+{
+	struct question *ask = arg;
+	struct queue *q = ask->q;
+	struct task *t = worker_find_task(q->w, q, ask->id);
+	bool ok = reply_kind(r) == REPLY_OK;
+
+	if (ok)
+		stream_fine(q, STREAM_OP_CHECKPOINT);
+	else
+		stream_trouble(q, r, STREAM_OP_CHECKPOINT);
+	if (!ok)
+		q->ask_checkpoints = true;
+	if (t && t->state == TASK_FETCHED) {
+		if (ok && t->token == ask->token) {
+			struct slice left = reply_slice(r);
+
+			buf_add(&t->checkpoint, left.data, left.len);
+			t->wants_checkpoint = false;
+		}
+		t->asked_checkpoint = false;
+	}
+	free(ask);
+}
+
+void stream_ask_checkpoint(struct queue *q, struct task *t)
+{
+	t->wants_checkpoint = true;
+	q->ask_checkpoints = true;
+}
+
+void stream_ask_checkpoints(struct queue *q, int64_t now)
+{
+	struct list *it;
+
+	if (!q->ask_checkpoints || !stream_can_send(q, now) || !rconn_is_ready(stream_link(q)))
+		return;
+	q->ask_checkpoints = false;
+	list_each (it, &q->w->tasks.in[TASK_FETCHED]) {
+		struct task *t = list_entry(it, struct task, state_link);
+		struct question *ask;
+		struct args a;
+
+		if (t->queue != q || !t->wants_checkpoint || t->asked_checkpoint)
+			continue;
+		ask = xcalloc(1, sizeof(*ask));
+		ask->q = q;
+		ask->token = t->token;
+		memcpy(ask->id, t->id, sizeof(t->id));
+		args_init(&a);
+		args_str(&a, "HGET");
+		args_str(&a, q->keys.ckpt);
+		args_str(&a, t->id);
+		t->asked_checkpoint = true;
+		if (stream_send(stream_link(q), &a, 0, on_checkpoint, ask) < 0)
+			on_checkpoint(ask, NULL);
+	}
 }
 
 /* ------------------------------------------------------------------ sending */

@@ -18,31 +18,35 @@ static void add_field(void *arg, struct slice name, struct slice value)
 	task_add_field(arg, name, value);
 }
 
-bool stream_adopt(struct queue *q, struct slice id, uint64_t token, const struct redisReply *fields,
-		  struct slice crash_record, int64_t evidence_ms)
+bool stream_adopt(struct queue *q, const struct arrival *in)
 {
 	char text[BOARD_ID_MAX];
 	struct task *t;
 
-	snprintf(text, sizeof(text), "%.*s", (int)id.len, id.data);
+	snprintf(text, sizeof(text), "%.*s", (int)in->id.len, in->id.data);
 	t = worker_find_task(q->w, q, text);
 	if (t) {
 		/* Taken from ourselves: an id in the table is never started again. */
-		t->token = token;
+		t->token = in->token;
 		worker_republish(q->w, t);
-		t->evidence_ms = evidence_ms;
+		t->evidence_ms = in->evidence_ms;
 		t->lost = false; /* it was, and has come back */
 		return false;
 	}
-	if (!fields)
+	if (!in->fields)
 		return false; /* deleted meanwhile; the next renewal finds the ghost */
 	t = worker_free_task(q->w);
-	task_begin(t, q, slice_str(text), token);
-	if (reply_fields(fields, add_field, t) < 0)
+	task_begin(t, q, slice_str(text), in->token);
+	if (reply_fields(in->fields, add_field, t) < 0)
 		log_error("entry %s has an odd number of fields", text);
 	task_parsed(t);
-	t->suspicion = suspect_judge(crash_record, q->c, t->crash_cause, sizeof(t->crash_cause));
-	t->evidence_ms = evidence_ms;
+	t->suspicion =
+		suspect_judge(in->crash_record, q->c, t->crash_cause, sizeof(t->crash_cause));
+	t->evidence_ms = in->evidence_ms;
+	if (in->has_checkpoint)
+		buf_add(&t->checkpoint, in->checkpoint.data, in->checkpoint.len);
+	else if (task_ran_before(t))
+		stream_ask_checkpoint(q, t);
 	worker_task_event(q->w, t, TASK_ON_FETCH);
 	return true;
 }
@@ -71,6 +75,9 @@ bool stream_start_fetched(struct queue *q, int64_t now)
 			stale = true;
 			continue;
 		}
+		/* One that is but given back needs none. */
+		if (t->wants_checkpoint && !q->w->stopping)
+			continue;
 		if (n == STARTS_PER_TURN || (n > 0 && clock_mono_ms() >= until)) {
 			worker_turn_again(q->w);
 			break;
@@ -96,7 +103,10 @@ static void on_entry(void *arg, struct slice id, const struct redisReply *fields
 		log_error("XREADGROUP brought more than COUNT entries");
 		return;
 	}
-	if (stream_adopt(in->q, id, 1, fields, slice_of("", 0), in->evidence_ms))
+	if (stream_adopt(in->q, &(struct arrival){.id = id,
+						  .token = 1,
+						  .fields = fields,
+						  .evidence_ms = in->evidence_ms}))
 		in->n_new++;
 }
 

@@ -8,6 +8,8 @@
 #include "clock.h"
 #include "stream.h"
 
+#define BATCH_BYTES (1024 * 1024) /* of results and checkpoints; one task may exceed it */
+
 /* ------------------------------------------------------------------ the words of one settlement */
 
 static void add_pair(struct args *a, const char *name, const char *value)
@@ -96,10 +98,54 @@ static const char *op_word(enum verdict_op op)
 	return "L";
 }
 
+/* How long its end is of interest, 0 = not. */
+static int64_t wanted_ms(const struct queue *q, const struct task *t)
+{
+	int64_t ttl = t->result_ttl_ms >= 0 ? t->result_ttl_ms : q->c->result_ttl;
+
+	switch (t->verdict.op) {
+	case VERDICT_DONE:
+		return t->outcome.result.len > 0 || t->result_ttl_ms > 0 ? ttl : 0;
+	case VERDICT_CRASH:
+	case VERDICT_DEAD:
+	case VERDICT_HOLD:
+		return ttl;
+	case VERDICT_RETRY:
+	case VERDICT_RELEASE:
+		break;
+	}
+	return 0;
+}
+
+/* What goes in front of a verdict: W, that its end is wanted, and C, a checkpoint that Redis is not
+ * known to have. */
+static void add_front(struct args *a, const struct queue *q, const struct task *t)
+{
+	const struct note *n = &t->notes[NOTE_CHECKPOINT];
+	int64_t ttl = wanted_ms(q, t);
+
+	if (ttl > 0) {
+		args_str(a, "W");
+		args_str(a, t->id);
+		args_int(a, 0);
+		args_int(a, 2);
+		args_int(a, ttl);
+		args_slice(a, slice_of(t->outcome.result.data, t->outcome.result.len));
+	}
+	if (n->said != n->kept && t->verdict.op != VERDICT_DONE) {
+		args_str(a, "C");
+		args_str(a, t->id);
+		args_int(a, 0);
+		args_int(a, 1);
+		args_slice(a, slice_of(t->checkpoint.data, t->checkpoint.len));
+	}
+}
+
 static void add_task(struct args *a, const struct queue *q, const struct task *t)
 {
 	int place;
 
+	add_front(a, q, t);
 	args_str(a, op_word(t->verdict.op));
 	args_str(a, t->id);
 	args_int(a, (int64_t)t->token);
@@ -214,6 +260,7 @@ static struct settle_batch *collect(struct queue *q, int64_t now, bool *stale)
 {
 	struct settle_batch *b = NULL;
 	int max = q->split ? 1 : STREAM_SETTLE_BATCH;
+	size_t bytes = 0;
 	struct list *it, *tmp;
 
 	list_each_safe (it, tmp, &q->to_settle) {
@@ -229,14 +276,18 @@ static struct settle_batch *collect(struct queue *q, int64_t now, bool *stale)
 		}
 		list_remove(&t->link);
 		b->tasks[b->n++] = t;
-		if (b->n == max)
+		bytes += t->outcome.result.len + t->checkpoint.len;
+		if (b->n == max || bytes >= BATCH_BYTES)
 			break;
 	}
 	return b;
 }
 
-static void add_head(struct args *a, const struct queue *q, int n)
+/* The keys and arguments in front of the tasks; returns how many of them are keys. */
+static int add_head(struct args *a, const struct queue *q, struct task *const *tasks, int n)
 {
+	int n_keys;
+
 	args_str(a, q->keys.stream);
 	args_str(a, q->keys.delayed);
 	args_str(a, q->keys.bodies);
@@ -245,11 +296,20 @@ static void add_head(struct args *a, const struct queue *q, int n)
 	args_str(a, q->keys.counters);
 	args_str(a, q->keys.ckpt);
 	args_str(a, q->keys.crash);
+	args_str(a, q->keys.progress);
+	for (int i = 0; tasks && i < n; i++) {
+		if (wanted_ms(q, tasks[i]) == 0)
+			continue;
+		args_join(a, q->keys.result, tasks[i]->label);
+		args_join(a, q->keys.failed, tasks[i]->label);
+	}
+	n_keys = a->n;
 	args_str(a, q->c->group);
 	args_str(a, q->consumer);
 	args_int(a, q->c->on_done == CONF_DONE_ACK);
 	args_int(a, q->c->dead_max);
 	args_int(a, n);
+	return n_keys;
 }
 
 static void on_released(void *arg, const struct redisReply *r)
@@ -264,18 +324,19 @@ static void on_released(void *arg, const struct redisReply *r)
 void stream_release(struct queue *q, const struct candidate *list, int n)
 {
 	struct args a;
+	int n_keys;
 
 	if (n == 0)
 		return;
 	args_init(&a);
-	add_head(&a, q, n);
+	n_keys = add_head(&a, q, NULL, n);
 	for (int i = 0; i < n; i++) {
 		args_str(&a, op_word(VERDICT_RELEASE));
 		args_str(&a, list[i].id);
 		args_int(&a, (int64_t)list[i].token);
 		args_int(&a, 0);
 	}
-	if (stream_script(q, stream_link(q), SCRIPT_SETTLE, 8, &a, on_released, q) < 0)
+	if (stream_script(q, stream_link(q), SCRIPT_SETTLE, n_keys, &a, on_released, q) < 0)
 		log_debug("no link to release %d entries over", n);
 }
 
@@ -283,9 +344,10 @@ static void send_batch(struct queue *q, struct settle_batch *b)
 {
 	struct rconn *link = stream_link(q);
 	struct args a;
+	int n_keys;
 
 	args_init(&a);
-	add_head(&a, q, b->n);
+	n_keys = add_head(&a, q, b->tasks, b->n);
 	for (int i = 0; i < b->n; i++) {
 		struct task *t = b->tasks[i];
 
@@ -297,7 +359,7 @@ static void send_batch(struct queue *q, struct settle_batch *b)
 		if (t->verdict.op == VERDICT_RETRY || t->verdict.op == VERDICT_CRASH)
 			stream_due_in(q, t->verdict.delay_ms);
 	}
-	if (stream_script(q, link, SCRIPT_SETTLE, 8, &a, on_settled, b) < 0)
+	if (stream_script(q, link, SCRIPT_SETTLE, n_keys, &a, on_settled, b) < 0)
 		on_settled(b, NULL);
 }
 

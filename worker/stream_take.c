@@ -19,10 +19,15 @@ static void on_taken(void *arg, const struct redisReply *r)
 
 	for (size_t i = 0; fine && i < reply_len(list) && n_new < q->take_asked; i++) {
 		const struct redisReply *e = reply_at(list, i);
-		uint64_t token = (uint64_t)reply_int(reply_at(e, 1), 0);
 
-		if (stream_adopt(q, reply_slice(reply_at(e, 0)), token, reply_at(e, 2),
-				 reply_slice(reply_at(e, 3)), evidence))
+		if (stream_adopt(q,
+				 &(struct arrival){.id = reply_slice(reply_at(e, 0)),
+						   .token = (uint64_t)reply_int(reply_at(e, 1), 0),
+						   .fields = reply_at(e, 2),
+						   .crash_record = reply_slice(reply_at(e, 3)),
+						   .has_checkpoint = true,
+						   .checkpoint = reply_slice(reply_at(e, 4)),
+						   .evidence_ms = evidence}))
 			n_new++;
 	}
 	ledger_got(&q->w->ledger, LEDGER_CLAIM, q->take_asked, n_new);
@@ -58,6 +63,8 @@ void stream_take(struct queue *q, const struct candidate *list, int n, int64_t n
 	args_str(&a, q->keys.crash);
 	args_str(&a, q->keys.names);
 	args_join(&a, q->keys.claim, q->consumer);
+	args_str(&a, q->keys.ckpt);
+	args_str(&a, q->keys.progress);
 	for (int i = 0; i < n; i++)
 		args_join(&a, q->keys.claim, list[i].owner);
 	args_str(&a, q->c->group);
@@ -74,7 +81,7 @@ void stream_take(struct queue *q, const struct candidate *list, int n, int64_t n
 	}
 	q->take_asked = n;
 	q->take_sent_ms = now;
-	if (stream_script(q, stream_link(q), SCRIPT_TAKE, 4 + n, &a, on_taken, q) < 0)
+	if (stream_script(q, stream_link(q), SCRIPT_TAKE, 6 + n, &a, on_taken, q) < 0)
 		on_taken(q, NULL);
 }
 

@@ -98,8 +98,10 @@ void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t t
 	t->attempt = 1;
 	t->snoozes = 0;
 	t->deliveries = 0;
+	t->result_ttl_ms = -1;
 	t->enqueued_at_ms = entry_id_ms(t->id);
 	t->place = LEDGER_HELD;
+	t->wants_checkpoint = t->asked_checkpoint = false;
 	t->lost = t->is_old = t->orphan = t->sent = t->resent = false;
 	t->verdict = (struct verdict){.op = VERDICT_RELEASE};
 }
@@ -174,6 +176,8 @@ static bool reserved(struct task *t, const struct field *f)
 		t->deliveries = bounded(number(f->value, 0), 0);
 	} else if (slice_eq_str(f->name, "redisq.enqueued_at")) {
 		t->enqueued_at_ms = max_i64(number(f->value, t->enqueued_at_ms), 0);
+	} else if (slice_eq_str(f->name, "redisq.result_ttl")) {
+		t->result_ttl_ms = min_i64(max_i64(number(f->value, -1), -1), TASK_RESULT_TTL_MAX);
 	} else {
 		return false;
 	}
@@ -210,6 +214,11 @@ int task_note(struct task *t, enum task_note what, struct slice value)
 	buf_add(b, value.data, value.len);
 	t->notes[what].said++;
 	return 0;
+}
+
+bool task_ran_before(const struct task *t)
+{
+	return t->attempt > 1 || t->snoozes > 0 || t->deliveries > 1;
 }
 
 size_t task_size(const struct task *t)

@@ -55,6 +55,7 @@ enum task_note {
 
 #define TASK_PROGRESS_MAX 4096
 #define TASK_CHECKPOINT_MAX 65536
+#define TASK_RESULT_TTL_MAX 31622400000LL /* 366 days */
 
 /* How far a note has come; the newest counts. */
 struct note {
@@ -81,6 +82,7 @@ struct task {
 	int snoozes;
 	int64_t deliveries; /* all hands it went through, this one included */
 	int64_t enqueued_at_ms;
+	int64_t result_ttl_ms;          /* its producer wants to know how it ends; -1: not said */
 	char label[TASK_LABEL_MAX + 1]; /* redisq.id or the entry id: REDISQ_ID, the idempotency
 					 * key; without blanks and control bytes */
 
@@ -95,9 +97,11 @@ struct task {
 	struct note notes[TASK_N_NOTES];
 	int64_t progress_at_ms; /* boot clock: not to be kept again before */
 
-	int64_t evidence_ms; /* boot clock: ours for sure until then */
-	int64_t started_ms;  /* boot clock */
-	bool lost;           /* another has it: the result will be refused, so it is not sent */
+	int64_t evidence_ms;   /* boot clock: ours for sure until then */
+	int64_t started_ms;    /* boot clock */
+	bool wants_checkpoint; /* what the attempt before left is not known yet */
+	bool asked_checkpoint; /* and was asked for */
+	bool lost;             /* another has it: the result will be refused, so it is not sent */
 	enum suspicion suspicion;
 	char crash_cause[OUTCOME_ERROR_MAX]; /* of SUSPECT_GUILTY */
 	bool is_old;                         /* there before the breaker's present try began */
@@ -127,6 +131,8 @@ void task_add_field(struct task *t, struct slice name, struct slice value);
 void task_parsed(struct task *t);
 /* The newest note of its kind, in place of the one before; -1: longer than its kind may be. */
 int task_note(struct task *t, enum task_note what, struct slice value) ATTR_MUST_CHECK;
+/* An attempt of it may have run, and left a checkpoint. */
+bool task_ran_before(const struct task *t);
 /* Bytes of all user fields, names included. */
 size_t task_size(const struct task *t);
 /* The last field of that name, or NULL. */

@@ -1,5 +1,5 @@
 -- Check the account of a queue at one moment; nothing is written.
--- KEYS 1 stream 2 delayed 3 bodies 4 dead 5 held 6 counters 7 ckpt 8 crash
+-- KEYS 1 stream 2 delayed 3 bodies 4 dead 5 held 6 counters 7 ckpt 8 crash 9 progress
 -- ARGV 1 group 2 limit: at most so many entries are looked at for each check, or the check is left
 --      out 3 stranded (0|1): done entries leave the stream, so that what was handed out and is there
 --      must be pending
@@ -66,5 +66,6 @@ local function orphans(key, belongs)
 end
 put('bodies_without_task', orphans(bodies, function(id) return redis.call('ZSCORE', delayed, id) end))
 put('checkpoints_without_task', orphans(KEYS[7], exists))
+put('progress_without_task', orphans(KEYS[9], exists))
 put('records_of_crashes_without_task', orphans(KEYS[8], exists))
 return out

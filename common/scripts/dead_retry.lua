@@ -1,9 +1,11 @@
 -- Put dead letters, or held tasks, back on their stream as new: attempt 1, crashes forgotten.
--- KEYS 1 dead or held 2 stream 3 counters   ARGV ids
+-- What its last attempt left as a checkpoint is the next one's.
+-- KEYS 1 dead or held 2 stream 3 counters 4 ckpt   ARGV ids
 -- per id: the new entry's id, '' when it is not there (a replay too), or an error that names why
 -- At OOM the first write is refused, and with it the rest: nothing is moved.
-local from, stream, counters = KEYS[1], KEYS[2], KEYS[3]
-local bad = wrong_type({[from] = 'stream', [stream] = 'stream', [counters] = 'hash'})
+local from, stream, counters, ckpt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local bad = wrong_type({[from] = 'stream', [stream] = 'stream', [counters] = 'hash',
+                        [ckpt] = 'hash'})
 if bad then return bad end
 
 -- What is not the post-mortem: the user's fields, and who the task is.
@@ -14,7 +16,7 @@ local OURS = {['redisq.attempt'] = 1, ['redisq.snoozes'] = 1, ['redisq.reason'] 
               ['redisq.died_at'] = 1}
 
 local function entry_of(fields)
-  local a, own = {'XADD', stream, '*'}, {}
+  local a, own, left = {'XADD', stream, '*'}, {}, ''
   for i = 1, #fields, 2 do
     local name, value = fields[i], fields[i + 1]
     if name == 'redisq.fields_msgpack' then
@@ -23,6 +25,8 @@ local function entry_of(fields)
       for _, f in ipairs(user) do a[#a + 1] = f end
     elseif KEEP[name] then
       own[name] = value
+    elseif name == 'redisq.checkpoint' then
+      left = value
     elseif not OURS[name] then
       a[#a + 1] = name
       a[#a + 1] = value
@@ -36,7 +40,7 @@ local function entry_of(fields)
       a[#a + 1] = own[name]
     end
   end
-  return a, own
+  return a, own, left
 end
 
 local out, tried = {}, false
@@ -46,7 +50,7 @@ for k, id in ipairs(ARGV) do
   if found.err then
     out[k] = found -- not an id
   elseif found[1] then
-    local a, own = entry_of(found[1][2])
+    local a, own, left = entry_of(found[1][2])
     local body_missing = a and not own['redisq.enqueued_at'] and #a == 7
     if not a then
       out[k] = redis.error_reply('ERR its packed fields are unreadable')
@@ -56,11 +60,13 @@ for k, id in ipairs(ARGV) do
       out[k] = redis.error_reply('ERR it has more fields than a script can add')
     else
       if not tried then
-        redis.call('HINCRBY', counters, 'readded', 0) -- first: it is what OOM refuses
+        local n = redis.call('HINCRBY', counters, 'readded', 0) -- first: it is what OOM refuses
+        redis.call('HSET', counters, 'readded', n)
         redis.call('XDEL', from, '0-0')
         tried = true
       end
       out[k] = redis.call(unpack(a))
+      if left ~= '' then redis.call('HSET', ckpt, out[k], left) end
       redis.call('XDEL', from, id)
       redis.call('HINCRBY', counters, 'readded', 1)
     end

@@ -36,6 +36,7 @@ for _, id in ipairs(due) do
   elseif #b[1] > 7000 then
     bury(b[2], {'redisq.fields_msgpack', cmsgpack.pack(b[1]), 'redisq.attempt', b[3],
                 'redisq.deliveries', b[4], 'redisq.enqueued_at', b[6],
+                'redisq.checkpoint', b[7],
                 'redisq.reason', 'payload',
                 'redisq.error', 'it failed, and has too many fields to be tried again',
                 'redisq.died_at', text(now)})

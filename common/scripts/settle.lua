@@ -1,5 +1,6 @@
 -- What becomes of tasks that ran, a batch at a time. Only their owner under their token may say so.
--- KEYS 1 stream 2 delayed 3 bodies 4 dead 5 held 6 counters 7 ckpt 8 crash
+-- KEYS 1 stream 2 delayed 3 bodies 4 dead 5 held 6 counters 7 ckpt 8 crash 9 progress,
+--      then per W: result and failed of that task
 -- ARGV 1 group 2 me 3 keep entries (0|1: on_done = ack) 4 dead_max 5 n,
 --      then per task: op id token n_args args...
 --   D                                        done
@@ -8,13 +9,18 @@
 --                                            crashed: charge it, then follow = retry|dead|hold
 --   X field value...                         dead letter    H field value...   held
 --   L                                        release: anyone may take it at once, nothing charged
+-- in front of a task's op, and not counted in n:
+--   C checkpoint                             the newest, where ckpt may not have it yet
+--   W ttl_ms result                          somebody wants to know its end: the result is for D;
+--                                            X, H and K tell their first two values
 -- per task: 1 applied, 0 gone, -1 another's, 2 its entry had been deleted by somebody (D and L do
 -- not look, and say 1); a second mention in one batch is 0
 local stream, delayed, bodies, dead, held = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local counters, ckpt, crash = KEYS[6], KEYS[7], KEYS[8]
+local counters, ckpt, crash, progress = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local group, me, keep_entries = ARGV[1], ARGV[2], ARGV[3] == '1'
 local bad = wrong_type({[delayed] = 'zset', [bodies] = 'hash', [dead] = 'stream', [held] = 'stream',
-                        [counters] = 'hash', [ckpt] = 'hash', [crash] = 'hash'})
+                        [counters] = 'hash', [ckpt] = 'hash', [crash] = 'hash',
+                        [progress] = 'hash'})
 if bad then return bad end
 unlock_at_oom(stream)
 redis.call('XACK', stream, group, '0-0')
@@ -32,6 +38,7 @@ local function finish()
   if #finished > 0 then
     call_paged({'HDEL', ckpt}, finished, {})
     call_paged({'HDEL', crash}, finished, {})
+    call_paged({'HDEL', progress}, finished, {})
     call_paged({'XACK', stream, group}, finished, {})
     if not keep_entries then call_paged({'XDEL', stream}, finished, {}) end
   end
@@ -79,11 +86,22 @@ local function carried(crashes)
   return (string.gsub(crashes or '', '^(%d+):%d+:', '%1:0:'))
 end
 
+local said, wanted, n_wanted = {}, {}, 0
+local function checkpoint(id) return said[id] or redis.call('HGET', ckpt, id) or '' end
+
+-- What somebody waits for; k: 0 result, 1 failed.
+local function tell(id, k, value)
+  local w = wanted[id]
+  if not w then return end
+  first_use('SET')
+  redis.call('SET', KEYS[w.key + k], value, 'PX', w.ttl)
+end
+
 local function to_delayed(id, token, fields, delay, attempt, snoozes, crashes)
   local user, own = split(fields)
   local body = {user, own['redisq.id'] or id, attempt,
                 deliveries(own, token), snoozes,
-                enqueued_at(id, own), redis.call('HGET', ckpt, id) or '', carried(crashes)}
+                enqueued_at(id, own), checkpoint(id), carried(crashes)}
   if first_use('ZADD') then redis.call('HINCRBY', counters, 'retried', 0) end
   redis.call('HSET', bodies, id, cmsgpack.pack(body))
   redis.call('ZADD', delayed, text(now + delay), id)
@@ -105,10 +123,16 @@ local function to_letter(key, id, token, fields, from, to)
   put('redisq.deliveries', deliveries(own, token))
   put('redisq.enqueued_at', enqueued_at(id, own))
   for i = from, to do a[#a + 1] = ARGV[i] end
+  local left = checkpoint(id)
+  if left ~= '' then put('redisq.checkpoint', left) end
   put('redisq.died_at', text(now))
+  local place = key == dead and 'dead ' or 'held '
+  local why = ' ' .. (ARGV[from + 1] or '') .. ' ' .. (ARGV[from + 3] or '')
   if first_use('XADD') then redis.call('HINCRBY', counters, 'died', 0) end
   if key == dead and first_use('XTRIM') then redis.call('XTRIM', dead, 'MAXLEN', '=', MAX_INT) end
-  redis.call(unpack(a))
+  tell(id, 1, place .. '-' .. why) -- tried first, for what follows is not repeated
+  local letter = redis.call(unpack(a))
+  tell(id, 1, place .. letter .. why)
   if key == dead then
     add('died', 1)
     add('dropped', redis.call('XTRIM', dead, 'MAXLEN', '=', ARGV[4]))
@@ -130,6 +154,43 @@ local function crashed(id, token, fields, p)
              own['redisq.snoozes'] or '0', text(before) .. ':' .. text(token) .. ':' .. cause)
 end
 
+-- Ours, and not settled before: the answer. Its arguments are those from `from` to `to`.
+local function settle(op, id, token, from, to)
+  if op == 'D' then
+    tell(id, 0, wanted[id] and wanted[id].result)
+    add('done', 1)
+    finished[#finished + 1] = id
+    return 1
+  end
+  first_use(op)
+  if op == 'L' then
+    -- One that cannot be written does not keep the task from the others.
+    if said[id] then redis.pcall('HSET', ckpt, id, said[id]) end
+    redis.call('XCLAIM', stream, group, me, 0, id, 'TIME', '1', 'JUSTID')
+    return 1
+  end
+  local e = redis.call('XRANGE', stream, id, id)[1]
+  if not e then
+    finished[#finished + 1] = id
+    return 2
+  end
+  if op == 'R' then
+    to_delayed(id, token, e[2], tonumber(ARGV[from]), ARGV[from + 1], ARGV[from + 2],
+               redis.call('HGET', crash, id))
+  elseif op == 'X' then
+    to_letter(dead, id, token, e[2], from, to)
+  elseif op == 'H' then
+    to_letter(held, id, token, e[2], from, to)
+  elseif op == 'K' then
+    local follow = crashed(id, token, e[2], from)
+    if follow then
+      to_letter(follow == 'hold' and held or dead, id, token, e[2], from + 6, to)
+    end
+  end
+  finished[#finished + 1] = id
+  return 1
+end
+
 -- Is entry id `a` earlier than `b`? They are numbers in two parts, and '-' sorts before the digits.
 local function earlier(a, b)
   if #a == #b then return a < b end
@@ -143,11 +204,12 @@ end
 -- {id -> token} of what is pending for me from the first to the last entry of a batch: one look
 -- instead of one for each. It sees at most twice as many as there are, whatever lies between them.
 local function pending_in_batch(n)
-  local token_of, first, last, p = {}, ARGV[7], ARGV[7], 6
+  local token_of, first, last, p, k = {}, ARGV[7], ARGV[7], 6, 0
   if n < 2 then return token_of end
-  for _ = 1, n do
-    local id = ARGV[p + 1]
+  while k < n do
+    local op, id = ARGV[p], ARGV[p + 1]
     if earlier(id, first) then first = id elseif earlier(last, id) then last = id end
+    if op ~= 'C' and op ~= 'W' then k = k + 1 end
     p = p + 4 + ARGV[p + 3]
   end
   local list = redis.call('XPENDING', stream, group, first, last, 2 * n, me)
@@ -155,44 +217,27 @@ local function pending_in_batch(n)
   return token_of
 end
 
-local out, seen, p = {}, {}, 6
-local token_of = pending_in_batch(tonumber(ARGV[5]))
-for k = 1, tonumber(ARGV[5]) do
+local out, seen, p, k, n_tasks = {}, {}, 6, 0, tonumber(ARGV[5])
+local token_of = pending_in_batch(n_tasks)
+while k < n_tasks do
   local op, id, token, n = ARGV[p], ARGV[p + 1], tonumber(ARGV[p + 2]), tonumber(ARGV[p + 3])
-  local a = p + 4
-  p = a + n
-  if seen[id] then
-    out[k] = 0
+  local from = p + 4
+  p = from + n
+  if op == 'C' then
+    said[id] = ARGV[from]
+  elseif op == 'W' then
+    wanted[id] = {key = 10 + 2 * n_wanted, ttl = ARGV[from], result = ARGV[from + 1]}
+    n_wanted = n_wanted + 1
   else
-    out[k] = token_of[id] == token and 1 or mine(stream, group, me, id, token)
-  end
-  if out[k] == 1 then
-    seen[id] = true
-    if op ~= 'D' then first_use(op) end
-    if op == 'L' then
-      redis.call('XCLAIM', stream, group, me, 0, id, 'TIME', '1', 'JUSTID')
+    k = k + 1
+    if seen[id] then
+      out[k] = 0
     else
-      if op == 'D' then
-        add('done', 1)
-      else
-        local e = redis.call('XRANGE', stream, id, id)[1]
-        if not e then
-          out[k] = 2
-        elseif op == 'R' then
-          to_delayed(id, token, e[2], tonumber(ARGV[a]), ARGV[a + 1], ARGV[a + 2],
-                     redis.call('HGET', crash, id))
-        elseif op == 'X' then
-          to_letter(dead, id, token, e[2], a, p - 1)
-        elseif op == 'H' then
-          to_letter(held, id, token, e[2], a, p - 1)
-        elseif op == 'K' then
-          local follow = crashed(id, token, e[2], a)
-          if follow then
-            to_letter(follow == 'hold' and held or dead, id, token, e[2], a + 6, p - 1)
-          end
-        end
-      end
-      finished[#finished + 1] = id
+      out[k] = token_of[id] == token and 1 or mine(stream, group, me, id, token)
+    end
+    if out[k] == 1 then
+      seen[id] = true
+      out[k] = settle(op, id, token, from, p - 1)
     end
   end
 end

@@ -1,10 +1,11 @@
 -- Take over entries that were released, or whose owner is gone; each only if nothing has changed
 -- since it was seen. An entry of our own (a lost reply) may be taken again.
--- KEYS 1 stream 2 crash 3 names 4 my claim record, then per entry: its owner's claim record
+-- KEYS 1 stream 2 crash 3 names 4 my claim record 5 ckpt 6 progress, then per entry: its owner's
+--      claim record
 -- ARGV 1 group 2 me 3 nonce 4 lease_ms 5 stale allowed (0|1) 6 foreign idle ms 7 n,
 --      then per entry: id owner token
--- {0} fenced; {1, {{id, token, fields, crash record}, ...}}
-local stream, crash, names = KEYS[1], KEYS[2], KEYS[3]
+-- {0} fenced; {1, {{id, token, fields, crash record, checkpoint}, ...}}
+local stream, crash, names, ckpt, progress = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6]
 local group, me, lease = ARGV[1], ARGV[2], tonumber(ARGV[4])
 if nonce_of(redis.call('GET', KEYS[4])) ~= ARGV[3] then return {0} end
 
@@ -28,7 +29,7 @@ local function charge(id, token)
                                 (alone and ':alone host fell silent' or ':stale'))
 end
 
-local bad = wrong_type({[crash] = 'hash', [names] = 'hash'})
+local bad = wrong_type({[crash] = 'hash', [names] = 'hash', [ckpt] = 'hash', [progress] = 'hash'})
 if bad then return bad end
 unlock_at_oom(stream)
 redis.call('XACK', stream, group, '0-0')
@@ -39,7 +40,7 @@ for i = 1, tonumber(ARGV[7]) do
   local id, owner, token = ARGV[5 + 3 * i], ARGV[6 + 3 * i], ARGV[7 + 3 * i]
   local p = redis.call('XPENDING', stream, group, id, id, 1)
   p = p and p[1]
-  if p and p[2] == owner and p[4] == tonumber(token) and may_take(p, KEYS[4 + i]) then
+  if p and p[2] == owner and p[4] == tonumber(token) and may_take(p, KEYS[6 + i]) then
     if p[3] < RELEASED_IDLE and owner ~= me then charge(id, token) end
     list[#list + 1] = p
   end
@@ -51,10 +52,11 @@ for _, p in ipairs(list) do
   local e = not seen[id] and redis.call('XCLAIM', stream, group, me, 0, id)
   e = e and e[1]
   if e and e[2] then
-    out[#out + 1] = {id, p[4] + 1, e[2], redis.call('HGET', crash, id) or ''}
+    out[#out + 1] = {id, p[4] + 1, e[2], redis.call('HGET', crash, id) or '',
+                     redis.call('HGET', ckpt, id) or ''}
   elseif not seen[id] then
     redis.call('XACK', stream, group, id) -- a ghost: the entry itself was deleted
-    redis.call('HDEL', crash, id)
+    for _, key in ipairs({crash, ckpt, progress}) do redis.call('HDEL', key, id) end
   end
   seen[id] = true
 end

@@ -24,6 +24,7 @@ static const struct {
 	{"bodies_without_task", "bodies of delayed tasks belong to no task: remove them by HDEL"},
 	{"records_of_crashes_without_task", "crash records belong to no task: remove them by HDEL"},
 	{"checkpoints_without_task", "checkpoints belong to no task: remove them by HDEL"},
+	{"progress_without_task", "notes of progress belong to no task: remove them by HDEL"},
 };
 
 static int64_t number(const redisReply *list, const char *name)
@@ -91,19 +92,13 @@ static int audit(struct redis *r, const struct conf_queue *q, struct err *e)
 
 	keys_init(&k, q->name);
 	{
-		const struct rconn_arg argv[] = {ARG(k.stream),
-						 ARG(k.delayed),
-						 ARG(k.bodies),
-						 ARG(k.dead),
-						 ARG(k.held),
-						 ARG(k.counters),
-						 ARG(k.ckpt),
-						 ARG(k.crash),
-						 ARG(q->group),
-						 ARG(LOOK_AT_MOST),
-						 ARG(leaves ? "1" : "0")};
+		const struct rconn_arg argv[] = {
+			ARG(k.stream), ARG(k.delayed),    ARG(k.bodies),
+			ARG(k.dead),   ARG(k.held),       ARG(k.counters),
+			ARG(k.ckpt),   ARG(k.crash),      ARG(k.progress),
+			ARG(q->group), ARG(LOOK_AT_MOST), ARG(leaves ? "1" : "0")};
 
-		all = redis_script(r, e, SCRIPT_AUDIT, 8, ARRAY_LEN(argv), argv);
+		all = redis_script(r, e, SCRIPT_AUDIT, 9, ARRAY_LEN(argv), argv);
 	}
 	keys_release(&k);
 	if (!all)

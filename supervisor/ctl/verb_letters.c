@@ -206,7 +206,7 @@ struct totals {
 static int act_on(struct letters *l, bool drop, const struct rconn_arg *ids, size_t n,
 		  struct totals *sum, struct err *e)
 {
-	struct rconn_arg argv[3 + BATCH];
+	struct rconn_arg argv[4 + BATCH];
 	int argc = 0;
 	redisReply *r;
 
@@ -214,9 +214,11 @@ static int act_on(struct letters *l, bool drop, const struct rconn_arg *ids, siz
 	if (!drop)
 		argv[argc++] = ARG(l->keys.stream);
 	argv[argc++] = ARG(l->keys.counters);
+	if (!drop)
+		argv[argc++] = ARG(l->keys.ckpt);
 	for (size_t i = 0; i < n; i++)
 		argv[argc++] = ids[i];
-	r = redis_script(l->redis, e, drop ? SCRIPT_DEAD_DROP : SCRIPT_DEAD_RETRY, drop ? 2 : 3,
+	r = redis_script(l->redis, e, drop ? SCRIPT_DEAD_DROP : SCRIPT_DEAD_RETRY, drop ? 2 : 4,
 			 argc, argv);
 	if (!r)
 		return -1;

@@ -46,6 +46,16 @@ def release(task):
     return ("L",) + task
 
 
+# ---- and in front of one of these
+def said(task, checkpoint):
+    return ("C",) + task + (checkpoint,)
+
+
+def wanted(task, name=None, result="", ttl=60000):
+    """name: of the task, where it is not its entry's id."""
+    return ("W",) + task + (ttl, result, name or task[0])
+
+
 def plain(x):
     """Bytes as text where nothing is lost by it."""
     if isinstance(x, (list, tuple)):
@@ -67,6 +77,12 @@ class Protocol:
 
     def claim_key(self, name):
         return self.server.key(self.queue, "consumer:" + name)
+
+    def result_key(self, task):
+        return self.server.key(self.queue, "result:" + task)
+
+    def failed_key(self, task):
+        return self.server.key(self.queue, "failed:" + task)
 
     def run(self, script, keys, *args):
         text = source(script)
@@ -93,19 +109,24 @@ class Protocol:
 
     def take(self, me, nonce, *seen, stale=1, lease=LEASE, foreign=FOREIGN):
         """seen: (id, owner, token); None when fenced, else {id: (token, fields)}."""
-        keys = [self.queue, self.crash, self.names, self.claim_key(me)]
+        keys = [self.queue, self.crash, self.names, self.claim_key(me), self.ckpt, self.progress]
         answer = self.run("take", keys + [self.claim_key(s[1]) for s in seen], self.group, me,
                           nonce, lease, stale, foreign, len(seen), *[x for s in seen for x in s])
         if answer[0] == 0:
             return None
-        return {i.decode(): (token, fields) for i, token, fields, _ in answer[1]}
+        return {i.decode(): (token, fields) for i, token, fields, _, _ in answer[1]}
 
     def settle(self, me, *verdicts):
-        flat = [x for op, entry, token, *args in verdicts
-                for x in [op, entry, token, len(args)] + args]
-        return self.run("settle", [self.queue, self.delayed, self.bodies, self.dead, self.held,
-                                   self.counters, self.ckpt, self.crash],
-                        self.group, me, self.keep, self.dead_max, len(verdicts), *flat)
+        keys = [self.queue, self.delayed, self.bodies, self.dead, self.held, self.counters, self.ckpt,
+                self.crash, self.progress]
+        flat, n = [], 0
+        for op, entry, token, *args in verdicts:
+            if op == "W":
+                keys += [self.result_key(args[2]), self.failed_key(args[2])]
+                args = args[:2]
+            n += op not in "CW"
+            flat += [op, entry, token, len(args)] + args
+        return self.run("settle", keys, self.group, me, self.keep, self.dead_max, n, *flat)
 
     def note(self, me, *notes):
         """notes: (kind, id, token, value), kind C or P."""
@@ -129,7 +150,7 @@ class Protocol:
                         self.group, name, nonce)
 
     def readd(self, ids, key=None):
-        return plain(self.run("dead_retry", [key or self.dead, self.queue, self.counters], *ids))
+        return plain(self.run("dead_retry", [key or self.dead, self.queue, self.counters, self.ckpt], *ids))
 
     def drop(self, ids, key=None):
         return self.run("dead_drop", [key or self.dead, self.counters], *ids)

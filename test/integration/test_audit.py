@@ -59,6 +59,7 @@ TAMPERED = [
     (lambda r: r.zadd("{q}:delayed", {"1-1": 9e12}), "delayed tasks have lost their body"),
     (lambda r: r.hset("{q}:crash", "1-1", "1:1:x"), "crash records belong to no task"),
     (lambda r: r.hset("{q}:ckpt", "1-1", "x"), "checkpoints belong to no task"),
+    (lambda r: r.hset("{q}:progress", "1-1", "x"), "notes of progress belong to no task"),
     (lambda r: r.hincrby("{q}:counters", "done", 5), "too many"),
     (lambda r: (r.xreadgroup("redisq", "somebody", {"q": ">"}, count=1),
                 r.xgroup_delconsumer("q", "redisq", "somebody")), "pending for nobody"),

@@ -6,7 +6,8 @@ again and again, on keys of a wrong type, without one of its permissions, and wi
 import pytest
 import redis
 
-from protocol import LEASE, Protocol, crash, done, hold, letter, refused, release, retry
+from protocol import (LEASE, Protocol, crash, done, hold, letter, refused, release, retry, said,
+                      wanted)
 
 
 class Scene(Protocol):
@@ -71,8 +72,18 @@ CALLS = {
     "dead": (lambda p: p.settle("me", letter(p.t[2])), ()),
     "hold": (lambda p: p.settle("me", hold(p.t[3])), ()),
     "release": (lambda p: p.settle("me", release(p.t[4])), ()),
+    "done and wanted": (lambda p: p.settle("me", wanted(p.t[0], result="9"), done(p.t[0])), ("t0",)),
+    "retry with a checkpoint": (lambda p: p.settle("me", said(p.t[1], "new"), retry(p.t[1])), ()),
+    "dead, wanted, with a checkpoint": (lambda p: p.settle(
+        "me", wanted(p.t[2]), said(p.t[2], "new"), letter(p.t[2])), ()),
+    "hold and wanted": (lambda p: p.settle("me", wanted(p.t[3]), hold(p.t[3])), ()),
+    "release with a checkpoint": (lambda p: p.settle("me", said(p.t[4], "new"), release(p.t[4])), ()),
     "batch": (lambda p: p.settle("me", done(p.t[0]), retry(p.t[1], 10 ** 6), letter(p.t[2]),
                                  hold(p.t[3]), release(p.t[4]), crash(p.t[5], 10 ** 6)), ("t0",)),
+    "batch of all kinds": (lambda p: p.settle(
+        "me", wanted(p.t[0], result="9"), done(p.t[0]), said(p.t[1], "a"), retry(p.t[1], 10 ** 6),
+        wanted(p.t[2]), letter(p.t[2]), wanted(p.t[3]), said(p.t[3], "b"), hold(p.t[3]),
+        said(p.t[4], "c"), release(p.t[4]), said(p.t[5], "d"), crash(p.t[5], 10 ** 6)), ("t0",)),
     "checkpoint": (lambda p: p.note("me", ("C",) + p.t[0] + ("job 7",), ("P",) + p.t[0] + ("9 %",),
                                     ("C",) + p.t[1] + ("new",)), ()),
     "promote": (lambda p: p.promote(), ()),
@@ -84,7 +95,9 @@ CALLS = {
     "held release": (lambda p: p.readd(p.kept, p.held), ()),
     "dead drop": (lambda p: p.drop(p.letters), ("t7",)),
 }
-SETTLES = ["done", "retry", "crash", "crash to the end", "dead", "hold", "release", "batch"]
+SETTLES = ["done", "retry", "crash", "crash to the end", "dead", "hold", "release", "batch",
+           "done and wanted", "retry with a checkpoint", "dead, wanted, with a checkpoint",
+           "hold and wanted", "release with a checkpoint", "batch of all kinds"]
 COMMANDS = ["type", "time", "get", "set", "pexpire", "del", "exists", "hexists", "hget", "hset",
             "hdel", "hincrby", "zadd", "zrem", "zrange", "zrangebyscore", "xadd", "xdel", "xtrim",
             "xack", "xclaim", "xpending", "xrange", "xgroup"]
@@ -122,6 +135,48 @@ def test_a_settlement_under_a_wrong_name_or_token_changes_no_key(p, verdict, k):
     call, answer = WRONG[k]
     assert call(p, verdict) == [answer]
     assert p.dumps() == before
+
+
+@pytest.mark.parametrize("verdict", [done, retry, crash, letter, hold, release])
+@pytest.mark.parametrize("k", range(len(WRONG)))
+def test_nobody_leaves_a_checkpoint_or_a_result_under_a_wrong_name_or_token(p, verdict, k):
+    before = p.dumps()
+    call, answer = WRONG[k]
+    task = []
+    assert call(p, lambda t: task.append(t) or verdict(t)) == [answer]
+    me = "you" if k == 2 else "old" if k == 3 else "me"
+    assert p.settle(me, wanted(task[0], "x", "9"), said(task[0], "y"), verdict(task[0])) == [answer]
+    assert p.dumps() == before
+
+
+@pytest.mark.parametrize("verdict,left", [
+    (done, ["9", None]), (retry, [None, None]), (crash, [None, None]), (release, [None, None]),
+    (letter, [None, "dead attempts exit 1"]), (hold, [None, "held crashes signal 9"])])
+def test_what_is_left_for_who_waits(p, verdict, left):
+    p.settle("me", wanted(p.t[0], "order-7", "9"), verdict(p.t[0]))
+    got = [v and v.decode() for v in p.r.mget(p.result_key("order-7"), p.failed_key("order-7"))]
+    if got[1]:
+        place, entry, why = got[1].split(" ", 2)
+        assert entry in [i for i, _ in p.entries(p.dead if place == "dead" else p.held)]
+        got[1] = place + " " + why
+    assert got == left
+
+
+@pytest.mark.parametrize("verdict", [retry, crash, letter, hold, release])
+def test_the_checkpoint_that_a_settlement_carries_is_the_one_that_stays(p, verdict):
+    entry = p.t[0][0]
+    p.settle("me", said(p.t[0], "newest"), said(p.t[1], "other"), verdict(p.t[0]), done(p.t[1]))
+    for key in (p.dead, p.held):
+        ours = [i for i, f in p.entries(key) if b"t0" in f]
+        if ours:
+            p.readd(ours, key)
+    if verdict in (retry, crash):
+        assert p.body(entry)["ckpt"] == "newest"
+        p.r.zadd(p.delayed, {entry: 0})
+        p.promote()
+    found = [p.r.hget(p.ckpt, i) for i, f in p.entries(p.queue) if b"t0" in f]
+    assert found == [b"newest"]
+    assert not p.r.hexists(p.ckpt, p.t[1][0]), "done: its checkpoint is of no use any more"
 
 
 @pytest.mark.parametrize("me,k,token,answer", [
@@ -229,7 +284,7 @@ def test_a_missing_permission_costs_no_entry_and_makes_no_copies(p, name):
             assert "can't run this command" in whys[0] or "no permissions" in whys[0], whys[0]
             assert whys[2], where
             # What stood before the refused task in a batch may have come to its end.
-            ended = {"t0"} if name == "batch" and p.counter("done") else set()
+            ended = {"t0"} if name.startswith("batch") and p.counter("done") else set()
             places = p.places()
             assert set(places) == p.all - ended, where
             assert all(len(v) == 1 for v in places.values()), (where, places)

@@ -144,7 +144,6 @@ static void test_refused(void **state)
 		{CONF_SUPERVISOR, NULL, "timeout", "4s", "unknown key"}, /* of another section */
 		{CONF_QUEUE, NULL, "backend", "list", "unknown key; redisq.ini(5) lists them"},
 		{CONF_QUEUE, NULL, "child_max_tasks", "3", "unknown key"},
-		{CONF_QUEUE, NULL, "result_ttl", "3s", "unknown key"},
 		{CONF_QUEUE, NULL, "partitions", "3", "unknown key"},
 		{CONF_REDIS, NULL, "tls_ca_file", "/x", "unknown key"},
 		{CONF_QUEUE, "z", "lease", "9s", "f:1: no queue \"z\""},

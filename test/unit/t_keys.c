@@ -66,7 +66,7 @@ static void test_one_slot(void **state)
 		tag_of(k.stream, &want);
 		const char *const all[] = {k.delayed,  k.bodies, k.dead,     k.held,
 					   k.counters, k.ckpt,   k.progress, k.crash,
-					   k.names,    k.claim,  k.result};
+					   k.names,    k.claim,  k.result,   k.failed};
 		for (size_t j = 0; j < ARRAY_LEN(all); j++) {
 			buf_clear(&got);
 			tag_of(all[j], &got);
