@@ -345,6 +345,12 @@ void rconn_drop(struct rconn *c, const char *why)
 		link_fail(c, TROUBLE_LINK, "%s", why);
 }
 
+void rconn_hurry(struct rconn *c)
+{
+	if (c->state == WAITING)
+		link_step(c, ON_RETRY, "no need to wait longer");
+}
+
 bool rconn_is_ready(const struct rconn *c)
 {
 	return c->state == READY && !c->failing;
@@ -363,6 +369,15 @@ const char *rconn_run_id(const struct rconn *c)
 const char *rconn_where(const struct rconn *c)
 {
 	return c->where.data;
+}
+
+int64_t rconn_silent_at(const struct rconn *c, int64_t patience_ms)
+{
+	const struct rconn_pending *p = fifo_head(&c->pending);
+
+	if (!p)
+		return INT64_MAX;
+	return max_i64(p->due_ms - c->conf->command_timeout, c->last_rx_ms) + patience_ms;
 }
 
 size_t rconn_n_pending(const struct rconn *c)

@@ -11,7 +11,7 @@
  * connect_timeout, which covers everything up to ready. Greeting: AUTH, SELECT, CLIENT SETNAME,
  * CLIENT ID, INFO server (run_id), PING in one write; CLIENT, INFO and PING may be refused (managed
  * services, ACL), then id is 0 and run_id empty. LOADING, MASTERDOWN, BUSY, "max number of clients"
- * at greeting = wait and try again; a refused AUTH or SELECT likewise with 30 s at most;
+ * at greeting = wait and try again; a refused AUTH or SELECT likewise with 8 s at most;
  * password_file is read again at each try.
  *
  * Commands are queued and go out together in one write at the end of the loop turn (or at
@@ -58,6 +58,9 @@ void rconn_close(struct rconn *c);
  * `why`. Nothing happens where there is no link. */
 void rconn_drop(struct rconn *c, const char *why);
 
+/* There is reason to believe that Redis can be reached again: ends a back-off. */
+void rconn_hurry(struct rconn *c);
+
 bool rconn_is_ready(const struct rconn *c);
 /* CLIENT ID of the present link, 0 = unknown. */
 int64_t rconn_client_id(const struct rconn *c);
@@ -69,6 +72,10 @@ void rconn_set_name(struct rconn *c, const char *name);
 const char *rconn_where(const struct rconn *c);
 /* Number of commands that wait for a reply. */
 size_t rconn_n_pending(const struct rconn *c);
+
+/* When (monotonic) the oldest command without a reply will have been so for `patience_ms` longer
+ * than it may take by itself, and nothing came in for that long; INT64_MAX = none waits. */
+int64_t rconn_silent_at(const struct rconn *c, int64_t patience_ms);
 
 /* One argument of a command. */
 struct rconn_arg {

@@ -6,8 +6,8 @@ static const struct {
 	int64_t cap_ms;
 } delays[] = {
 	[TROUBLE_NOBODY] = {100, 2000},
-	[TROUBLE_LINK] = {100, 10000},
-	[TROUBLE_DENIED] = {1000, 30000},
+	[TROUBLE_LINK] = {100, 5000},
+	[TROUBLE_DENIED] = {1000, 8000},
 };
 
 void retry_reset(struct rconn_retry *r)

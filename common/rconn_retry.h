@@ -1,6 +1,7 @@
 /*
  * rconn_retry.h - how long a link waits before it tries again: full jitter, doubled at each further
- * failure of the same kind, capped by kind. Plain code: no clock.
+ * failure of the same kind, capped by kind. No cap is above 8 s: two links of a worker have to come
+ * back, and work is to go on within 10 s of a Redis that is well. Plain code: no clock.
  */
 #ifndef REDISQ_RCONN_RETRY_H
 #define REDISQ_RCONN_RETRY_H

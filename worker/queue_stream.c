@@ -81,6 +81,21 @@ static void forget_evidence(struct queue *q)
 			tt->rows[i].evidence_ms = 0;
 }
 
+/* A request without an answer for longer than this, beyond its BLOCK: nobody consumes. */
+#define SILENCE_MS 5000
+
+/* Publishes whether we consume; in how many ms that ends if nothing comes, INT64_MAX = never. */
+static int64_t publish_consuming(struct queue *q)
+{
+	int64_t now = clock_mono_ms();
+	int64_t at =
+		min_i64(rconn_silent_at(q->fetch, SILENCE_MS), rconn_silent_at(q->cmd, SILENCE_MS));
+
+	atomic_store(&q->w->board->consuming,
+		     q->phase == STREAM_OPEN && stream_linked(q) && now < at);
+	return at == INT64_MAX || now >= at ? INT64_MAX : at - now;
+}
+
 static void publish_links(struct queue *q)
 {
 	struct board *b = q->w->board;
@@ -88,11 +103,13 @@ static void publish_links(struct queue *q)
 	atomic_store(&b->client_id[0], rconn_is_ready(q->fetch) ? rconn_client_id(q->fetch) : 0);
 	atomic_store(&b->client_id[1], rconn_is_ready(q->cmd) ? rconn_client_id(q->cmd) : 0);
 	snprintf(b->run_id, sizeof(b->run_id), "%s", rconn_run_id(q->cmd));
-	atomic_store(&b->consuming, q->phase == STREAM_OPEN && stream_linked(q));
+	publish_consuming(q);
 }
 
-static void link_up(struct queue *q)
+/* The other one need not wait any longer. */
+static void link_up(struct queue *q, struct rconn *other)
 {
+	rconn_hurry(other);
 	publish_links(q);
 	if (!q->scripts_loaded && stream_any_link(q)) {
 		/* One that Redis does not know would be sent again, behind a read that blocks. */
@@ -111,19 +128,23 @@ static void link_down(struct queue *q, struct rconn *c, const char *why)
 	stale_unlinked(&q->stale);
 	forget_evidence(q);
 	publish_links(q);
-	log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING, "%s link to %s: %s",
-		    c == q->fetch ? "fetch" : "cmd", rconn_where(c), why);
+	stream_complain(q, "%s link to %s: %s", c == q->fetch ? "fetch" : "cmd", rconn_where(c),
+			why);
 	q->events->on_wait(q->w, q, why);
 }
 
 static void fetch_up(void *arg)
 {
-	link_up(arg);
+	struct queue *q = arg;
+
+	link_up(q, q->cmd);
 }
 
 static void cmd_up(void *arg)
 {
-	link_up(arg);
+	struct queue *q = arg;
+
+	link_up(q, q->fetch);
 }
 
 static void fetch_down(void *arg, const char *why)
@@ -183,6 +204,8 @@ static void turn_open(struct queue *q, int64_t now)
 
 static void set_alarm(struct queue *q, int64_t now)
 {
+	int64_t complain = stream_complain_due(q, now);
+	int64_t silent = publish_consuming(q);
 	/* What is unanswered wakes the loop itself. */
 	int64_t renew = q->renewing ? INT64_MAX : max_i64(q->renew_at_ms, q->renew_hold_ms);
 	int64_t at = min_i64(renew, q->handover_at_ms);
@@ -197,6 +220,10 @@ static void set_alarm(struct queue *q, int64_t now)
 		at = q->pause_until_ms;
 	if (max_i64(q->note_at_ms, q->note_hold_ms) > now)
 		at = min_i64(at, max_i64(q->note_at_ms, q->note_hold_ms));
+	at = min_i64(at, complain);
+	/* Where the link itself is given up first there is nothing to look at. */
+	if (silent < INT64_MAX && conf_redis(q->w->conf)->command_timeout > SILENCE_MS)
+		at = min_i64(at, now + silent);
 	ev_timer_stop(q->w->loop, &q->alarm);
 	if (at == INT64_MAX)
 		return;
@@ -260,7 +287,7 @@ static struct queue *queue_open(struct worker *w, const struct queue_events *eve
 	list_init(&q->to_settle);
 	list_init(&q->handovers);
 	q->handover_at_ms = q->note_at_ms = INT64_MAX;
-	q->trouble_log.every_ms = q->promote_log.every_ms = 1000;
+	q->promote_log.every_ms = 1000;
 	snprintf(q->scan_from, sizeof(q->scan_from), "-");
 	q->last_entry_ms = clock_boot_ms();
 	ev_timer_init(&q->alarm, on_alarm, 0.0, 0.0);

@@ -82,6 +82,14 @@ enum read_state {
 	READ_UNBLOCKING /* CLIENT UNBLOCK was sent */
 };
 
+/* At most one line a second about trouble, and the latest is always said, late if need be: why a
+ * link does not come back is news, that it has gone is not. */
+struct complaint {
+	char text[256]; /* not said yet; "" = none */
+	unsigned n_left_out;
+	int64_t due_ms; /* when the next may be said, boot clock */
+};
+
 struct queue {
 	struct worker *w;           /* borrowed */
 	const struct conf_queue *c; /* borrowed */
@@ -147,7 +155,7 @@ struct queue {
 	int64_t pause_until_ms;
 	enum stream_op pause_op;
 	unsigned n_trouble[STREAM_N_OPS]; /* in a row */
-	struct log_limit trouble_log;
+	struct complaint complaint;
 	ev_timer alarm;
 };
 
@@ -167,8 +175,11 @@ int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_f
 int stream_script(struct queue *q, struct rconn *c, enum script_id id, int n_keys, struct args *a,
 		  rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
 /* stream_trouble.c */
+void stream_complain(struct queue *q, const char *fmt, ...) ATTR_PRINTF(2, 3);
+/* Says what may be said by now; when the next is due, INT64_MAX = nothing waits. */
+int64_t stream_complain_due(struct queue *q, int64_t now_ms);
 /*
- * The one reaction to errors: logs at most 1 line a second, pauses with back-off or drops the
+ * The one reaction to errors: complains, pauses with back-off or drops the
  * links, re-creates the group, refuses the queue. REPLY_LOST is nothing: the link says it itself.
  */
 void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op op);

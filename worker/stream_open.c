@@ -99,7 +99,6 @@ static void opened(struct queue *q)
 	snprintf(name, sizeof(name), "redisq:%s:cmd", q->consumer);
 	rconn_set_name(q->cmd, name);
 	stream_set_phase(q, STREAM_OPEN, "name taken");
-	atomic_store(&q->w->board->consuming, stream_linked(q));
 	/* What was let go of comes before what is new: the first read waits for the first look. */
 	q->scan_now = q->take_first = true;
 	q->announced = false;

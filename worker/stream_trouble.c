@@ -24,6 +24,39 @@ static const char *op_word(enum stream_op op)
 	return words[op];
 }
 
+#define COMPLAIN_EVERY_MS 1000
+
+int64_t stream_complain_due(struct queue *q, int64_t now)
+{
+	struct complaint *c = &q->complaint;
+
+	if (!c->text[0])
+		return INT64_MAX;
+	if (now < c->due_ms)
+		return c->due_ms;
+	if (c->n_left_out)
+		log_warning("%s (and %u more)", c->text, c->n_left_out);
+	else
+		log_warning("%s", c->text);
+	c->text[0] = '\0';
+	c->n_left_out = 0;
+	c->due_ms = now + COMPLAIN_EVERY_MS;
+	return INT64_MAX;
+}
+
+void stream_complain(struct queue *q, const char *fmt, ...)
+{
+	struct complaint *c = &q->complaint;
+	va_list ap;
+
+	if (c->text[0])
+		c->n_left_out++;
+	va_start(ap, fmt);
+	vsnprintf(c->text, sizeof(c->text), fmt, ap);
+	va_end(ap);
+	stream_complain_due(q, clock_boot_ms());
+}
+
 void stream_fine(struct queue *q, enum stream_op op)
 {
 	q->n_trouble[op] = 0;
@@ -64,8 +97,7 @@ void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op 
 	case REPLY_LOST:
 		return;
 	case REPLY_NOGROUP:
-		log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING,
-			    "%s: %s; creating the group again", op_word(op), text);
+		stream_complain(q, "%s: %s; creating the group again", op_word(op), text);
 		stream_recreate_group(q);
 		return;
 	case REPLY_REDIRECT:
@@ -93,15 +125,13 @@ void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op 
 		pause_for(q, op, CAP_MS);
 		break;
 	}
-	log_limited(&q->trouble_log, clock_mono_ms(), LOG_WARNING, "%s: %s; %s", op_word(op), text,
-		    then);
+	stream_complain(q, "%s: %s; %s", op_word(op), text, then);
 	q->events->on_wait(q->w, q, text);
 }
 
 void stream_odd(struct queue *q, enum stream_op op)
 {
 	pause_for(q, op, CAP_MS);
-	log_limited(&q->trouble_log, clock_mono_ms(), LOG_ERROR,
-		    "%s: Redis answered in a shape that is not understood; trying again",
-		    op_word(op));
+	stream_complain(q, "%s: Redis answered in a shape that is not understood; trying again",
+			op_word(op));
 }

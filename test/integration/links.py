@@ -5,6 +5,7 @@ import collections
 import hashlib
 import socket
 import threading
+import time
 
 from protocol import source
 
@@ -50,12 +51,32 @@ def words_of(command):
     return out
 
 
+CLIENT, SERVER = 0, 1
+
+
 class Link:
-    def __init__(self, client, server):
+    def __init__(self, client, server, budget=None):
         self.ends = client, server
         self.kind = "?"
-        self.asked = collections.deque()    # words of the commands without an answer
-        self.is_cut = False
+        self.asked = collections.deque()    # (words, what to say or None) without an answer
+        self.answering = False
+        self.telling = threading.Lock()     # who writes to the client
+        self.arrived = [0.0, 0.0]           # when the latest bytes came from that end
+        self.left = list(budget or (None, None))    # bytes it still carries to that end
+        self.born = time.monotonic()
+        self.is_mute = self.is_cut = False
+
+    def send(self, to, data, one_by_one=False):
+        """To that end; cuts the link where its budget ends."""
+        left = self.left[to]
+        if left is not None:
+            self.left[to] = left - len(data)
+            data = data[:left]
+        step = 1 if one_by_one else max(len(data), 1)
+        for at in range(0, len(data), step):
+            self.ends[to].sendall(data[at:at + step])
+        if left is not None and self.left[to] <= 0:
+            raise OSError("the budget is spent")
 
     def cut(self):
         self.is_cut = True
@@ -74,6 +95,10 @@ class Links:
     (None = the true one); n_lies counts. refuse(words): commands for which the link is cut, unsent;
     n_refused counts. rate: bytes a second of answers, 0 = no limit. seen: counts by name of the
     command.
+    instead(words): what is said in place of asking Redis (None = ask); n_instead counts. silent:
+    what clients say is swallowed, and such a link never speaks again. crumbs: every byte travels
+    alone, that many seconds late. budget(n): (bytes to the client, to the server) that the n-th link
+    carries before it is cut; None there = any number.
     """
 
     def __init__(self, port):
@@ -87,6 +112,11 @@ class Links:
         self.refuse = None
         self.n_refused = 0
         self.rate = 0
+        self.instead = None
+        self.n_instead = 0
+        self.silent = False
+        self.crumbs = 0
+        self.budget = None
         self.accepted = 0
         self.seen = collections.Counter()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -114,6 +144,13 @@ class Links:
             self.lock.notify_all()
         assert cut, "no %s link" % kind
 
+    def cut_older(self, seconds):
+        with self.lock:
+            self.links = [x for x in self.links if not x.is_cut]
+            for link in self.links:
+                if time.monotonic() - link.born > seconds:
+                    link.cut()
+
     def close(self):
         self.listener.close()
         self.free()
@@ -125,15 +162,21 @@ class Links:
         while True:
             try:
                 client, _ = self.listener.accept()
-                server = socket.create_connection(("127.0.0.1", self.upstream), 5)
             except OSError:
                 return
+            with self.lock:
+                self.accepted += 1
+                budget = self.budget and self.budget(self.accepted)
+            try:
+                server = socket.create_connection(("127.0.0.1", self.upstream), 5)
+            except OSError:
+                client.close()
+                continue
             server.settimeout(None)
             for s in (client, server):
                 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            link = Link(client, server)
+            link = Link(client, server, budget)
             with self.lock:
-                self.accepted += 1
                 self.links.append(link)
             for each in (self._ask, self._answer):
                 threading.Thread(target=self._carry, args=(each, link), daemon=True).start()
@@ -141,7 +184,8 @@ class Links:
     @staticmethod
     def _carry(each, link):
         """Calls each(link, value) for every RESP value that comes from one end."""
-        source_end = link.ends[0 if each.__name__ == "_ask" else 1]
+        end = CLIENT if each.__name__ == "_ask" else SERVER
+        source_end = link.ends[end]
         data = b""
         try:
             while not link.is_cut:
@@ -150,6 +194,7 @@ class Links:
                     more = source_end.recv(1 << 20)
                     if not more:
                         break
+                    link.arrived[end] = time.monotonic()
                     data += more
                     continue
                 each(link, data[:size])
@@ -167,12 +212,37 @@ class Links:
             if self.refuse and self.refuse(words):
                 self.n_refused += 1
                 raise OSError
-            link.asked.append(words)
-        link.ends[1].sendall(raw)
+            told = self.instead and self.instead(words)
+            self.n_instead += told is not None
+            if self.silent or link.is_mute:
+                link.is_mute = True
+                return
+            link.asked.append((words, told))
+        if told is None:
+            self._late(link, CLIENT)
+            link.send(SERVER, raw, self.crumbs)
+        else:
+            self._tell(link)
+
+    def _late(self, link, end):
+        if self.crumbs:
+            threading.Event().wait(max(0.0, link.arrived[end] + self.crumbs - time.monotonic()))
+
+    @staticmethod
+    def _tell(link):
+        """What is next to be said in place of Redis."""
+        with link.telling:
+            while link.asked and link.asked[0][1] is not None and not link.answering:
+                link.send(CLIENT, link.asked.popleft()[1])
 
     def _answer(self, link, raw):
         with self.lock:
-            words = link.asked.popleft()
+            # Redis may speak first: "max number of clients".
+            words = link.asked.popleft()[0] if link.asked else [b""]
+            if self.silent or link.is_mute:
+                link.is_mute = True
+                return
+            link.answering = True
             if self.held_for and self.held_for(words):
                 self.n_held += 1
                 self.lock.wait_for(lambda: link.is_cut or not self.held_for)
@@ -185,8 +255,12 @@ class Links:
                 raw = raw if told is None else told
             rate = self.rate
         pause = threading.Event()
-        for at in range(0, len(raw), 16384):
-            piece = raw[at:at + 16384]
-            if rate and len(raw) > 1000:
-                pause.wait(len(piece) / rate)
-            link.ends[0].sendall(piece)
+        self._late(link, SERVER)
+        with link.telling:
+            for at in range(0, len(raw), 16384):
+                piece = raw[at:at + 16384]
+                if rate and len(raw) > 1000:
+                    pause.wait(len(piece) / rate)
+                link.send(CLIENT, piece, self.crumbs)
+            link.answering = False
+        self._tell(link)

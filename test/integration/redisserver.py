@@ -26,12 +26,14 @@ class RedisServer:
                 return
         raise RuntimeError("redis-server does not start: " + open(self.log).read())
 
-    def start(self):
-        """Starts it (again, on the same port); False when it ended at once."""
+    def start(self, *more, loaded=True):
+        """Starts it (again, on the same port); False when it ended at once. more: options for this
+        time. loaded: waits until it has read its data."""
         self.proc = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
              "--unixsocket", self.socket, "--save", "", "--appendonly", "no",
-             "--dir", self.dir, "--logfile", self.log, "--daemonize", "no"] + self.options,
+             "--dir", self.dir, "--logfile", self.log, "--daemonize", "no"] + self.options +
+            [str(o) for o in more],
             stdin=subprocess.DEVNULL, env=self.env)
         self.r = redis.Redis(unix_socket_path=self.socket, socket_timeout=20)
 
@@ -42,6 +44,8 @@ class RedisServer:
                 return self.r.ping()
             except (redis.exceptions.ResponseError, redis.exceptions.AuthenticationError):
                 return True
+            except redis.exceptions.BusyLoadingError:
+                return not loaded
             except redis.exceptions.ConnectionError:
                 return False
         return wait_until(answers, what="redis-server answers") != "ended"

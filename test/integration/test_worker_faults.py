@@ -314,16 +314,6 @@ def test_a_stall_of_the_worker_is_no_end_of_the_grace(alone, server, journal, ga
 
 # ---------------------------------------------------------------- Redis in trouble
 
-def test_a_demoted_master_is_not_flooded_with_connections(alone, server, journal):
-    alone().wait_ready()
-    before = server.r.info("stats")["total_connections_received"]
-    server.r.replicaof("127.0.0.1", "1")
-    elapse(6)
-    assert server.r.info("stats")["total_connections_received"] - before <= 5 * 6  # it was 100
-    server.r.replicaof("NO", "ONE")
-    server.add("q", b"x")
-    wait_done(server, 1, 5)
-
 
 def test_a_slow_answer_is_no_dead_link(alone, links, server, journal):
     links.rate = 400000
@@ -388,24 +378,6 @@ def test_no_spin_while_redis_stands_still(alone, server, journal):
         server.go_on()
     server.add("q", b"x")
     wait_done(server, 2)
-
-
-def test_a_permission_that_is_missing_is_asked_for_with_back_off(alone, server, journal):
-    server.r.execute_command("ACL", "SETUSER", "w", "on", ">p", "~*", "+@all")
-    url = server.url.replace("//", "//w:p@")
-    w = alone(redis={"url": url}, lease="2s").wait_ready()
-    server.r.execute_command("ACL", "SETUSER", "w", "-evalsha", "-eval")
-    server.add("q", b"x")
-    w.wait_said("; trying again")
-    server.r.config_resetstat()
-    n = switches(w.pid)
-    elapse(3)
-    assert n_stat(server, "commandstats", "cmdstat_evalsha", "rejected_calls") <= 25
-    assert switches(w.pid) - n < 300
-    assert w.proc.poll() is None
-    server.r.execute_command("ACL", "SETUSER", "w", "+@all")
-    server.wait_empty("q", 15)
-    assert len(journal.starts()) == 1
 
 
 ODD = [b"*0\r\n", b":7\r\n", b"*2\r\n:1\r\n:1\r\n", b"$3\r\nabc\r\n", b"$-1\r\n", b"*-1\r\n",

@@ -300,6 +300,45 @@ static void test_it_comes_back(void **state)
 	assert_int_equal(x->fake.n_clients, 6);
 }
 
+static void hurry(struct fixture *x)
+{
+	if (x->n_down < 30)
+		rconn_hurry(x->link);
+}
+
+static void test_a_back_off_is_ended_by_hurry(void **state)
+{
+	struct fixture *x = *state;
+	int64_t begun = clock_mono_ms();
+
+	snprintf(x->url, sizeof(x->url), "unix://%s/none", x->dir);
+	x->conf.url = x->url;
+	x->in_down = hurry;
+	fixture_start(x);
+	rconn_hurry(x->link); /* it is trying: nothing to end */
+	assert_int_equal(x->n_down, 0);
+	assert_true(run_until(x->loop, &x->n_down, 30));
+	/* Thirty back-offs of up to 2 s would have taken half a minute. */
+	assert_in_range(clock_mono_ms() - begun, 0, 5000);
+	x->in_down = NULL;
+}
+
+static void test_silence_is_counted_from_what_the_command_takes_itself(void **state)
+{
+	struct fixture *x = *state;
+	struct rconn_arg argv[] = {{"XREADGROUP", 10}};
+	int64_t now, at;
+
+	x->fake.on_command = silent;
+	fixture_ready(x);
+	assert_true(rconn_silent_at(x->link, 100) == INT64_MAX);
+	now = clock_mono_ms();
+	assert_int_equal(rconn_send(x->link, 1, argv, 2000, fixture_on_number, x), 0);
+	fixture_send_number(x, 1); /* behind it: waits as long */
+	at = rconn_silent_at(x->link, 100);
+	assert_in_range(at, now + 2100, clock_mono_ms() + 2100);
+}
+
 static void test_drop_waits_for_the_end_of_the_turn(void **state)
 {
 	struct fixture *x = *state;
@@ -465,6 +504,8 @@ int main(void)
 		T(test_a_reply_that_waited_for_us_is_taken),
 		T(test_all_that_wait_are_told_in_order_and_then_the_owner),
 		T(test_it_comes_back),
+		T(test_a_back_off_is_ended_by_hurry),
+		T(test_silence_is_counted_from_what_the_command_takes_itself),
 		T(test_drop_waits_for_the_end_of_the_turn),
 		T(test_nobody_there),
 		T(test_a_server_that_never_reads_is_given_up),

@@ -27,8 +27,8 @@ static void test_delays_double_up_to_the_cap_of_the_kind(void **state)
 		enum rconn_trouble trouble;
 		int64_t first, cap;
 	} cases[] = {{TROUBLE_NOBODY, 100, 2000},
-		     {TROUBLE_LINK, 100, 10000},
-		     {TROUBLE_DENIED, 1000, 30000}};
+		     {TROUBLE_LINK, 100, 5000},
+		     {TROUBLE_DENIED, 1000, 8000}};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

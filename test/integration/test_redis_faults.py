@@ -1,0 +1,236 @@
+"""Every fault of Redis, a row each: no worker exits, logs or spins for it; what runs goes on and is
+settled once; and within 10 s of its end work goes on. See trial.py."""
+import os
+import random
+import threading
+
+import pytest
+import redis
+
+from links import Links
+from trial import GREETING, Row, Trial
+from waiting import wait_until
+
+
+@pytest.fixture
+def links(server):
+    made = Links(server.port)
+    yield made
+    made.close()
+
+
+def config(**keys):
+    return lambda t: [t.server.r.config_set(k.replace("_", "-"), v) for k, v in keys.items()]
+
+
+def acl(*words):
+    return lambda t: t.server.r.execute_command("ACL", "SETUSER", "w", *words)
+
+
+def hang_up(t):
+    t.server.r.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+
+def steps(*each):
+    return lambda t: [step(t) for step in each]
+
+
+def nothing(t):
+    pass
+
+
+def sets(**values):
+    """Of the proxy."""
+    return lambda t: [setattr(t.links, k, v) for k, v in values.items()]
+
+
+# ---------------------------------------------------------------- what Redis itself has lost
+
+def destroy_group(t):
+    try:
+        t.server.r.xgroup_destroy("q", "redisq")
+    except redis.exceptions.ResponseError:
+        pass        # nobody has made the stream again
+
+
+def replace_by_a_string(t):
+    with t.server.r.pipeline(transaction=True) as p:
+        p.rename("q", "aside")
+        p.set("q", "a string")
+        p.execute()
+
+
+def put_back(t):
+    t.server.r.rename("aside", "q")
+
+
+LOST = [
+    Row("nogroup", destroy_group, nothing, again=destroy_group, erases=True, says="NOGROUP"),
+    Row("del", lambda t: t.server.r.delete("q"), nothing, again=lambda t: t.server.r.delete("q"),
+        commands=100, erases=True),
+    Row("flushall", lambda t: t.server.r.flushall(), nothing,
+        again=lambda t: t.server.r.flushall(), commands=100, erases=True),
+    Row("noscript", lambda t: t.server.r.script_flush(), nothing,
+        again=lambda t: t.server.r.script_flush(), blind=False, settles=True),
+    Row("wrongtype", replace_by_a_string, put_back, says="WRONGTYPE"),
+]
+
+
+# ---------------------------------------------------------------- what Redis refuses
+
+REFUSED = [
+    Row("readonly", lambda t: t.server.r.replicaof("127.0.0.1", "1"),
+        lambda t: t.server.r.replicaof("NO", "ONE"), seconds=4, says="READONLY"),
+    Row("masterdown",
+        steps(config(replica_read_only="no", replica_serve_stale_data="no"),
+              lambda t: t.server.r.replicaof("127.0.0.1", "1")),
+        lambda t: t.server.r.replicaof("NO", "ONE"), says="MASTERDOWN"),
+    Row("oom", config(maxmemory="1mb"), config(maxmemory="0"), blind=False, settles=True,
+        runs=2, then=lambda t: wait_until(lambda: "moving delayed tasks back: OOM" in
+                                          t.sup.log("q"))),
+    Row("noreplicas", config(min_replicas_to_write="1"), config(min_replicas_to_write="0"),
+        says="NOREPLICAS"),
+]
+
+
+def fail_to_save(t):
+    os.mkdir(os.path.join(t.server.dir, "dump.rdb"))
+    config(save="3600 1000000")(t)
+    save(t)
+
+
+def save(t):
+    r = t.server.r
+    r.bgsave()
+    wait_until(lambda: not r.info("persistence")["rdb_bgsave_in_progress"])
+
+
+def save_again(t):
+    os.rmdir(os.path.join(t.server.dir, "dump.rdb"))
+    save(t)
+
+
+def spin(t):
+    def run():
+        try:
+            redis.Redis(unix_socket_path=t.server.socket).eval("while true do end", 0)
+        except redis.exceptions.RedisError:
+            pass        # killed
+    config(busy_reply_threshold="100")(t)
+    threading.Thread(target=run, daemon=True).start()
+
+
+REFUSED += [
+    Row("misconf", fail_to_save, save_again, says="MISCONF"),
+    Row("busy", spin, lambda t: t.server.r.script_kill(), says="BUSY"),
+    Row("noauth", steps(config(requirepass="x"), hang_up), config(requirepass=""), blind=True,
+        says="NOAUTH"),
+    Row("wrongpass", steps(acl("resetpass", ">new"), hang_up),
+        lambda t: t.secret.write_text("new\n"), user=True, blind=True, says="WRONGPASS"),
+    Row("no user", lambda t: t.server.r.execute_command("ACL", "DELUSER", "w"),
+        acl("on", ">p", "~*", "&*", "+@all"), user=True, blind=True, says="WRONGPASS"),
+    Row("noperm", acl("-@all"), acl("+@all"), user=True, says="NOPERM"),
+    Row("noperm read", acl("-xreadgroup"), acl("+@all"), user=True, says="xreadgroup",
+        settles=True, some=True),
+    Row("maxclients", steps(config(maxclients="1"), hang_up), config(maxclients="1000"),
+        blind=True, met=lambda t: t.server.r.info("stats")["rejected_connections"] >= 6),
+]
+
+
+# ---------------------------------------------------------------- said in place of Redis
+
+def told(name, line, everything=False, **more):
+    def instead(words):
+        return line if everything or words[0] not in GREETING else None
+    return Row(name, sets(instead=instead), sets(instead=None),
+               met=lambda t: t.links.n_instead >= 6, **more)
+
+
+TOLD = [
+    told("clusterdown", b"-CLUSTERDOWN The cluster is down\r\n", says="CLUSTERDOWN"),
+    told("tryagain", b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+         says="TRYAGAIN"),
+    told("moved", b"-MOVED 3999 127.0.0.1:6381\r\n", says="MOVED"),
+    told("unblocked", b"-UNBLOCKED force unblock from blocking operation, instance state changed "
+         b"(master -> replica?)\r\n", says="UNBLOCKED"),
+    told("unknown", b"-ERR something nobody has heard of\r\n", says="nobody has heard of"),
+    told("http", b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n<html>\r\n", everything=True,
+         blind=True, says="not its protocol"),
+]
+
+
+# ---------------------------------------------------------------- the way there
+
+JUNK = [b"\0\xff\x17junk\r\n", b"$-5\r\n", b"*9999999999\r\n", b"%2\r\n+a\r\n", b":12x\r\n",
+        b"?\r\n\r\n", b"$3\r\nabcde\r\n", b"\r\n"]
+
+
+def save_and_kill(t):
+    t.server.r.save()
+    t.server.stop()
+
+
+def load_slowly(t):
+    with t.server.r.pipeline() as p:
+        for n in range(3000):
+            p.set("fill%d" % n, "x")
+        p.execute()
+    save_and_kill(t)
+    t.server.start("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024",
+                   loaded=False)
+
+
+def load_on(t):
+    t.server.r.config_set("key-load-delay", "0")
+
+
+class Cuts:
+    """Budgets of links: every second one is cut within the greeting, the others anywhere. (Every byte
+    of the greeting, and of a reply: t_rconn_loss.c.)"""
+
+    def __init__(self):
+        self.random = random.Random(11)
+        self.plan = ([(self.random.randrange(1200), None) for _ in range(24)] +
+                     [(None, self.random.randrange(170)) for _ in range(24)])
+
+    def __call__(self, n):
+        if n % 2 and self.plan:
+            return self.plan.pop()
+        return ((self.random.randrange(1200, 6000), None) if self.random.random() < 0.5 else
+                (None, self.random.randrange(200, 60000)))
+
+
+def cut_everywhere(t):
+    t.links.budget = t.cuts = Cuts()
+    t.links.cut_older(0)
+
+
+def wedge(t):
+    t.links.silent = True
+
+
+WAY = [
+    Row("stop", save_and_kill, lambda t: t.server.start(), blind=True, says="cmd link"),
+    Row("vanish", lambda t: t.server.stop(), lambda t: t.server.start(), blind=True, erases=True),
+    Row("loading", load_slowly, load_on, blind=True, says="LOADING"),
+    Row("hung", lambda t: t.server.pause(), lambda t: t.server.go_on(), blind=True,
+        says="no answer"),
+    # A request that may take for ever is none that is answered.
+    Row("patient", lambda t: t.server.pause(), lambda t: t.server.go_on(), blind=True,
+        redis={"command_timeout": "60s"}),
+    Row("half-open", wedge, sets(silent=False), blind=True, says="no answer"),
+    Row("slow", sets(crumbs=0.1), sets(crumbs=0), blind=False, settles=True),
+    Row("junk", sets(lies=[lambda words: True, JUNK]), sets(lies=None), blind=True),
+    Row("cut", steps(sets(budget=lambda n: (0, 0)), lambda t: t.links.cut_older(0)),
+        sets(budget=None), blind=True, says="closed the connection"),
+    Row("eof", cut_everywhere, sets(budget=None), met=lambda t: not t.cuts.plan,
+        again=lambda t: t.links.cut_older(0.3), commands=200,
+        connects=100, cpu=0.5),
+]
+
+ROWS = LOST + REFUSED + TOLD + WAY
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_a_fault_of_redis(row, sup, server, links, journal, gate, tmp_path):
+    Trial(row, sup, server, links, journal, gate, tmp_path).run()
