@@ -126,3 +126,96 @@ def test_a_group_that_is_not_a_handler_s_is_left_alone_and_blocks_nothing(fake, 
         wait_until(lambda: not procs.alive(pid))
         canary.wait()
         canary.stdout.close()
+
+
+class Inside:
+    """A supervisor that is process 1 of a pid namespace whose numbers can be turned back."""
+
+    def __init__(self, s):
+        self.s = s
+        self.pid = wait_until(lambda: procs.children(s.pid))[0]
+
+    def run(self, script, **how):
+        return subprocess.Popen(["nsenter", "-t", str(self.pid), "-p", "-m", "sh", "-c", script],
+                                **how)
+
+    def next_number(self, n):
+        """The next process in there gets this pid, or the first free one behind it."""
+        assert self.run("echo %d > /proc/sys/kernel/ns_last_pid" % (n - 1)).wait() == 0
+
+    def workers(self):
+        """{pid in there: pid out here}"""
+        found = {}
+        for pid in procs.children(self.pid):
+            ids = [x.split() for x in procs.read(pid, "status").decode().splitlines()
+                   if x.startswith("NSpid:")]
+            if ids and procs.name(pid).startswith("redisq-w") and procs.alive(pid):
+                found[int(ids[0][-1])] = pid
+        return found
+
+
+@pytest.fixture
+def inside(sup, journal):
+    if subprocess.run(["unshare", "-pf", "--mount-proc", "sh", "-c",
+                       "echo 299 > /proc/sys/kernel/ns_last_pid"], capture_output=True).returncode:
+        pytest.skip("a pid namespace and its ns_last_pid need root, and CONFIG_CHECKPOINT_RESTORE")
+    s = sup(queues={"q": dict(FAST, handler=journal.handler(), concurrency=2, max_crashes=1000)},
+            supervisor={"crash_limit": 1000, "restart_delay": "10ms",
+                        "restart_delay_max": "50ms"},
+            wrap=["unshare", "-pf", "--mount-proc", "--kill-child"])
+    s.wait_ready(2)
+    return Inside(s)
+
+
+def test_a_worker_with_the_number_of_a_dead_one_takes_another_name(inside, server, journal, gate):
+    ids = server.add("q", *[b"do " + str(gate).encode()] * 4)
+    journal.wait_started(4)
+    victim, outside = list(inside.workers().items())[0]
+    server.r.client_pause(400, all=True)         # so that it starts before anything is handed over
+    inside.next_number(victim)
+    os.kill(outside, signal.SIGKILL)
+    wait_until(lambda: inside.workers().get(victim, outside) != outside, 10,
+               "the next one has the dead one's number")
+    inside.s.wait_ready(2)
+    names = {w["pid"]: w["consumer"] for w in inside.s.ready()}
+    assert names[victim] != "worker_%d" % victim, names
+    gate.open()
+    server.wait_empty("q")
+    assert set(journal.runs()) == set(ids) and server.counters("q")["done"] == 4
+    assert sum(journal.runs().values()) == 6     # the two of the dead one, and no other, twice
+    wait_until(lambda: set(server.consumers("q")) == set(names.values()), 20,
+               "the dead one's name is gone")
+
+
+def test_numbers_that_come_again_and_again_hit_no_stranger(inside, server, journal):
+    """Workers die among few numbers, with other people's groups in between."""
+    canaries = []
+    try:
+        for n in range(12):
+            inside.next_number(330 + 5 * n)
+            how = "leader" if n % 2 else "orphan"
+            p = inside.run("exec %s -c '%s' %s" % (sys.executable, GROUP, how),
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            p.stdout.readline()
+            canaries.append(p)
+        ids = server.add("q", *[b"do sleep=20"] * 400)
+        numbers = []
+        for n in range(25):
+            inside.next_number(300)
+            journal.wait_started(10 * (n + 1))
+            inside_pid, outside = wait_until(lambda: list(inside.workers().items()))[n % 2 - 1]
+            numbers.append(inside_pid)
+            os.kill(outside, signal.SIGKILL)
+        server.wait_empty("q", 60)
+        assert len(set(numbers)) < len(numbers) and max(numbers) < 1000, numbers
+        assert set(journal.runs()) == set(ids) and server.counters("q")["done"] == 400
+        for p in canaries:                       # alive: their pipes have a reader
+            p.stdin.write(b"x")
+            p.stdin.flush()
+        wait_until(lambda: len(inside.s.ready()) == 2)
+        assert journal.most_at_once() <= 4
+    finally:
+        for p in canaries:
+            p.stdin.close()
+            p.wait()
+            p.stdout.close()
