@@ -60,11 +60,11 @@ endif
 # ------------------------------------------------------------------ what is made of what
 COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number conf_program \
 	conf_read conf_row conf_snapshot conf_value conf_words cpus env err fds filename jtext keys line log \
-	obituary paths percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet \
+	obituary oom paths percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet \
 	rconn_plain rconn_resp rconn_retry readfile redis_url scoreboard script sig spawn spawn_sweep \
 	suggest users
 SUPERVISOR := canary children control control_socket credit daemon facts fleet fleet_events generation groups handover heartbeat identity \
-	lock logfile logformat logsink main oom options outlet private_redis proc proc_death proc_fsm proc_spawn \
+	lock logfile logformat logsink main options outlet private_redis proc proc_death proc_fsm proc_spawn \
 	proc_words reload reloading restart roll roll_fsm slot status supervisor supervisor_init suspects terminal tick verbs \
 	waiters
 WORKER := main worker worker_tasks worker_drain worker_breaker orders ledger task task_index task_table verdict breaker reply lease group args fields answer \

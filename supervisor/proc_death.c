@@ -46,7 +46,7 @@ static struct last_exit judge(struct proc *p)
 {
 	struct last_exit how = {.known = true, .cause = CAUSE_EXIT};
 	bool oom = p->corpse.signaled && p->corpse.code == SIGKILL && !p->kill_sent &&
-		   oom_watch_grew(&p->house->oom);
+		   oom_watch_explains(&p->house->oom);
 
 	if (p->corpse.signaled)
 		how.signal = p->corpse.code;

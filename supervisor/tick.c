@@ -1,6 +1,7 @@
 /*
- * tick.c - the regular look of supervisor.h at what tells nobody: heartbeats, memory, a control
- * socket that was removed. Its interval follows the shortest heartbeat limit in force.
+ * tick.c - the regular look of supervisor.h at what tells nobody: heartbeats, memory, the kernel's
+ * OOM kills, a control socket that was removed. Its interval follows the shortest heartbeat limit
+ * in force.
  */
 #include "clock.h"
 #include "heartbeat.h"
@@ -46,6 +47,7 @@ static void on_tick(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents A
 	list_each (it, &sv->fleets)
 		fleet_tick(list_entry(it, struct fleet, link), now);
 	check_control(sv, now);
+	oom_watch_look(&sv->house.oom);
 }
 
 void supervisor_arm_tick(struct supervisor *sv)

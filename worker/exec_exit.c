@@ -1,5 +1,6 @@
 /* exec_exit.c - see exec_exit.h. */
 #include <inttypes.h>
+#include <signal.h>
 
 #include "exec_exit.h"
 
@@ -109,4 +110,13 @@ void exec_outcome(struct outcome *o, const struct child_exit *x, const struct an
 	}
 	o->kind = kind_of_code(x->code);
 	apply_answer(o, a);
+}
+
+void exec_oom(struct outcome *o)
+{
+	size_t len = strlen(o->error);
+
+	/* 137: a shell's word for the SIGKILL of what it had started. */
+	if (o->kind == OUTCOME_CRASHED && (o->signal == SIGKILL || o->exit_code == 128 + SIGKILL))
+		snprintf(o->error + len, sizeof(o->error) - len, " (out of memory)");
 }

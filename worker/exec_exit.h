@@ -15,5 +15,7 @@ enum exec_stop { EXEC_NOT_STOPPED, EXEC_STOP_TIMEOUT, EXEC_STOP_CANCEL };
 /* Fills kind, error, exit_code, signal, delay_ms. `timeout_ms` is for the message. */
 void exec_outcome(struct outcome *o, const struct child_exit *x, const struct answer *a,
 		  enum exec_stop stop, int64_t timeout_ms);
+/* The kernel killed somebody here for memory while it ran: says so where that fits its end. */
+void exec_oom(struct outcome *o);
 
 #endif

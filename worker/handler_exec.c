@@ -22,6 +22,7 @@
 #include "fields.h"
 #include "line.h"
 #include "log.h"
+#include "oom.h"
 #include "spawn.h"
 #include "strays.h"
 #include "worker.h"
@@ -52,6 +53,7 @@ struct run {
 	ev_timer timeout;
 	ev_timer kill;
 	int64_t kill_grace_ms;
+	int64_t oom_kills; /* in our cgroup, before it started */
 	enum exec_stop stop;
 	struct run_pipe pipes[N_PIPES];
 	struct answer answer; /* the last that ends its task; its value is gone */
@@ -65,6 +67,7 @@ struct handler {
 	char *env_error;  /* owned: why there is none */
 	struct list runs;
 	struct strays strays;
+	struct oom_watch oom;
 };
 
 /* ------------------------------------------------------------------ output */
@@ -234,6 +237,8 @@ static void finish(struct run *run)
 		how = (struct child_exit){.signaled = true, .code = SIGKILL};
 	}
 	exec_outcome(&t->outcome, &how, &run->answer, run->stop, h->w->qc->timeout);
+	if (oom_watch_count(&h->oom) > run->oom_kills)
+		exec_oom(&t->outcome);
 	strays_remove(&h->strays, run->child.pid);
 	t->run = NULL;
 	free_run(run);
@@ -491,6 +496,7 @@ static void exec_start(struct handler *h, struct task *t)
 	int error = 0;
 
 	t->run = run;
+	run->oom_kills = oom_watch_count(&h->oom);
 	fds[0] = open_stdin(h->w, t);
 	if (fds[0] < 0 || open_pipes(run, fds) < 0 || spawn_it(run, fds, &step) < 0)
 		error = errno;
@@ -517,6 +523,7 @@ static struct handler *exec_open(struct worker *w)
 	h->w = w;
 	list_init(&h->runs);
 	strays_init(&h->strays, w->loop);
+	oom_watch_init(&h->oom);
 	frames_on_room(w->frames, on_room, h);
 	if (conf_handler_env(w->qc, environ, &h->env, &e) < 0)
 		h->env_error = xstrdup(e.text);
@@ -572,6 +579,7 @@ static void exec_free(struct handler *h)
 		free_run(run);
 	}
 	strays_release(&h->strays);
+	oom_watch_release(&h->oom);
 	frames_on_room(h->w->frames, NULL, NULL);
 	strv_release(&h->env);
 	free(h->env_error);

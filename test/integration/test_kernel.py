@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import procs
+from cgroup import MemoryGroup
 from fakesup import fake, queue  # noqa: F401 (a fixture)
 from stuckfs import StuckDir
 from waiting import elapse, stays, wait_until
@@ -86,6 +87,53 @@ def test_a_handler_that_cannot_be_killed_does_not_keep_the_supervisor(
     assert s.stop(8) == 1
     assert "cannot be killed" in s.out()
     stuck.close()
+
+
+# ------------------------------------------------------------------ no memory left
+
+@pytest.fixture
+def lean(tmp_path):
+    try:
+        group = MemoryGroup("redisq-test-%d" % os.getpid(), 256 << 20)
+    except OSError as e:
+        pytest.skip("a memory cgroup of our own cannot be made here: %s" % e)
+    yield group
+    group.close()
+
+
+def test_a_worker_that_the_kernel_kills_for_memory_is_reported_as_oom(lean, fake):
+    s = fake(knobs={"alloc@0": 500}, supervisor={"workers": 2, "restart_delay": "10ms", "heartbeat_timeout": "2s"},
+             wrap=lean.wrap)
+    wait_until(lambda: [w for w in s.workers() if w["slot"] == 0 and w["last_exit"]])
+    s.set_knobs()
+    s.wait_ready()
+    first, second = s.workers()
+    assert first["last_exit"] == {"cause": "oom", "signal": 9, "code": None}
+    assert "signal 9 SIGKILL (out of memory)" in s.out()
+    assert second["last_exit"] is None
+    elapse(1.2)                                  # two looks: what was long ago explains nothing
+    os.kill(first["pid"], signal.SIGKILL)
+    wait_until(lambda: s.workers()[0]["last_exit"]["cause"] == "signal")
+    assert s.stop() == 0
+
+
+def test_a_handler_that_the_kernel_kills_for_memory_is_a_crash_and_says_so(
+        lean, sup, server, journal, tmp_path):
+    script = tmp_path / "eat.sh"
+    script.write_text("""#!/bin/sh
+case $REDISQ_FIELDS in *eat*) exec %s -c 'x = b"x" * (500 << 20)' ;; esac
+exec %s "$@"
+""" % (sys.executable, " ".join(journal.argv())))
+    script.chmod(0o755)
+    s = sup(queues={"q": dict(FAST, handler="exec %s" % script, concurrency=1, max_crashes=2)},
+            supervisor={"workers": 1}, wrap=lean.wrap)
+    pid = s.wait_ready(1)[0]["pid"]
+    server.add("q", b"x", kind="eat")
+    server.add("q", b"do signal=9", b"x")
+    server.wait_empty("q")
+    errors = {f[b"payload"]: f[b"redisq.error"] for _, f in server.dead("q")}
+    assert errors == {b"x": b"signal 9 SIGKILL (out of memory)", b"do signal=9": b"signal 9 SIGKILL"}
+    assert s.pids() == [pid] and server.counters("q")["done"] == 1
 
 
 # ------------------------------------------------------------------ numbers that are used again

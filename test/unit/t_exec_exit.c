@@ -230,6 +230,32 @@ static void test_cancel(void **state)
 	}
 }
 
+static void test_killed_for_memory(void **state)
+{
+	static const struct {
+		struct child_exit x;
+		enum exec_stop stop;
+		const char *error;
+	} cases[] = {
+		{{.signaled = true, .code = SIGKILL},
+		 EXEC_NOT_STOPPED,
+		 "signal 9 SIGKILL (out of memory)"},
+		{{.code = 137}, EXEC_NOT_STOPPED, "exit 137 (out of memory)"},
+		{{.signaled = true, .code = SIGSEGV}, EXEC_NOT_STOPPED, "signal 11 SIGSEGV"},
+		{{.code = 1}, EXEC_NOT_STOPPED, "exit 1"},
+		{{.signaled = true, .code = SIGKILL}, EXEC_STOP_CANCEL, "stopped by the worker"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct outcome o = end_of(cases[i].x, ANSWER_NONE, cases[i].stop);
+
+		exec_oom(&o);
+		assert_string_equal(o.error, cases[i].error);
+		outcome_release(&o);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +263,7 @@ int main(void)
 		cmocka_unit_test(test_answers_against_exits),
 		cmocka_unit_test(test_answer_without_error),
 		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_killed_for_memory),
 		cmocka_unit_test(test_timeouts),
 		cmocka_unit_test(test_cancel),
 	};
