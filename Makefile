@@ -69,7 +69,7 @@ SUPERVISOR := canary children control control_socket credit daemon facts fleet f
 	waiters
 WORKER := main worker worker_tasks worker_drain worker_breaker orders ledger task task_index task_table verdict breaker reply lease group args fields answer \
 	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle stream_note \
-	stream_care stream_take stream_handover stream_trouble strays suspect
+	stream_care stream_take stream_handover stream_trouble stream_policy eviction strays suspect
 CTL := client entry logtail main options out redis table target verb_audit verb_letters verb_logs verb_other \
 	verb_pending verb_process verb_push verb_show verb_stats verb_status
 

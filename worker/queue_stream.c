@@ -119,6 +119,7 @@ static void link_up(struct queue *q, struct rconn *other)
 	if (!stream_linked(q))
 		return;
 	stale_linked(&q->stale, clock_boot_ms());
+	q->policy_at_ms = 0;
 	stream_make_record(q);
 }
 
@@ -196,6 +197,7 @@ static void turn_open(struct queue *q, int64_t now)
 	/* With one link what runs is kept and settled; both are needed for more. */
 	if (!stream_can_send(q, now) || !stream_linked(q))
 		return;
+	stream_look_at_policy(q, now);
 	stream_promote(q, now);
 	stream_scan(q, now);
 	stream_read(q, now);

@@ -10,6 +10,7 @@
  *   stream_take.c    scan, take, and the names of the dead
  *   stream_handover.c  what a dead worker had pending
  *   stream_trouble.c   what is done about errors
+ *   stream_policy.c    is Redis set to throw keys away?
  *
  * Two links. `fetch` carries the reads, and in front of them whatever is due, in one write; while
  * it is blocked in a read, everything else goes over `cmd`. worker/protocol.txt is the contract.
@@ -157,6 +158,10 @@ struct queue {
 	unsigned n_trouble[STREAM_N_OPS]; /* in a row */
 	struct complaint complaint;
 	ev_timer alarm;
+
+	/* The eviction policy. */
+	int64_t policy_at_ms; /* when to look next */
+	bool evicts;          /* as last seen, and said */
 };
 
 /* Both links stand. */
@@ -254,6 +259,10 @@ void stream_hand_over(struct queue *q, struct obituary *who);
 /* The next steps; when to look again (boot clock), INT64_MAX = not by itself. */
 int64_t stream_handovers(struct queue *q, int64_t now_ms);
 void stream_forget_handovers(struct queue *q);
+
+/* stream_policy.c */
+/* When it is time. */
+void stream_look_at_policy(struct queue *q, int64_t now_ms);
 
 /* stream_take.c */
 /* When a pass is due, or asked for. */

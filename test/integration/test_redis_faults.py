@@ -223,7 +223,7 @@ WAY = [
     Row("junk", sets(lies=[lambda words: True, JUNK]), sets(lies=None), blind=True),
     Row("cut", steps(sets(budget=lambda n: (0, 0)), lambda t: t.links.cut_older(0)),
         sets(budget=None), blind=True, says="closed the connection"),
-    Row("eof", cut_everywhere, sets(budget=None), met=lambda t: not t.cuts.plan,
+    Row("eof", cut_everywhere, steps(sets(budget=None), lambda t: t.links.cut_older(0)), met=lambda t: not t.cuts.plan,
         again=lambda t: t.links.cut_older(0.3), commands=200,
         connects=100, cpu=0.5),
 ]

@@ -135,13 +135,47 @@ def test_stop_while_redis_is_down(sup, server, journal):
     assert s.stop(10) == 0
 
 
-def test_loading_and_wrong_password_are_waited_for(sup, server, journal):
+def test_a_missing_password_is_waited_for(sup, server, journal):
     server.r.config_set("requirepass", "right")
     s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1})
     wait_until(lambda: "NOAUTH" in s.out() + s.log("q") or "password" in s.out() + s.log("q"))
     assert not s.ready()
     server.r.config_set("requirepass", "")
     s.wait_ready(1, timeout=40)
+
+
+def test_an_eviction_policy_is_warned_about(sup, server, journal):
+    server.r.config_set("maxmemory", "100mb")
+    server.r.config_set("maxmemory-policy", "volatile-lru")
+    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1})
+    said = "maxmemory-policy is volatile-lru; set it to noeviction"
+    wait_until(lambda: s.log("q").count(said) == 1)
+    # Looked at again with each new link.
+    server.r.config_set("maxmemory-policy", "noeviction")
+    server.r.client_kill_filter(_type="normal", skipme=True)
+    wait_until(lambda: "throws no tasks away any more" in s.log("q"))
+    server.r.config_set("maxmemory-policy", "volatile-lru")
+    server.r.client_kill_filter(_type="normal", skipme=True)
+    wait_until(lambda: s.log("q").count(said) == 2)
+
+
+def test_a_redis_that_loads_its_data_is_waited_for_at_the_start(sup, server, journal):
+    server.add("q", *[b"x"] * 3)
+    with server.r.pipeline() as p:
+        for n in range(3000):
+            p.set("fill%d" % n, "x")
+        p.execute()
+    server.r.save()
+    server.stop()
+    server.start("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024",
+                 loaded=False)
+    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"ready_timeout": "500ms"})
+    pids = wait_until(lambda: len(s.pids()) == 2 and sorted(s.pids()))
+    wait_until(lambda: "LOADING" in s.log("q"))
+    assert not s.ready()
+    s.wait_ready(2)
+    server.wait_empty("q")
+    assert sorted(s.pids()) == pids and not any(w["restarts"] for w in s.workers())
 
 
 def test_password_from_a_file_is_used_and_never_shown(sup, server, journal, tmp_path):

@@ -314,6 +314,21 @@ def test_a_stall_of_the_worker_is_no_end_of_the_grace(alone, server, journal, ga
 
 # ---------------------------------------------------------------- Redis in trouble
 
+def test_results_wait_for_redis_within_the_credit(alone, links, server, journal, gate):
+    alone(redis={"url": links.url}, concurrency=3, lease="20s").wait_ready()
+    server.add("q", *[b"do %s" % str(gate).encode()] * 3)
+    server.add("q", *[b"x"] * 47)
+    journal.wait_started(3)
+    links.refuse = lambda words: True
+    links.cut("fetch")
+    links.cut("cmd")
+    gate.open()
+    journal.wait_ended(3)
+    stays(lambda: len(journal.starts()) == 3, 1.5, "nothing starts beyond the credit")
+    links.refuse = None
+    wait_done(server, 50)
+    assert set(journal.runs().values()) == {1} and journal.most_at_once() <= 3
+
 
 def test_a_slow_answer_is_no_dead_link(alone, links, server, journal):
     links.rate = 400000
