@@ -71,7 +71,7 @@ WORKER := main worker worker_tasks worker_drain worker_breaker orders ledger tas
 	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle stream_note \
 	stream_care stream_take stream_handover stream_trouble stream_policy eviction strays suspect
 CTL := client entry logtail main options out redis table target verb_audit verb_letters verb_logs verb_other \
-	verb_pending verb_process verb_push verb_show verb_stats verb_status
+	verb_pending verb_process verb_push verb_show verb_stats verb_status wait
 
 SCRIPTS := $(wildcard common/scripts/*.lua)
 

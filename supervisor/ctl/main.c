@@ -31,7 +31,7 @@ static const struct verb {
 	{{"kill"}, verb_kill, 0, 0, "kill [--fast]"},
 	{{"ping"}, verb_ping, 0, 0, "ping"},
 	{{"startup"}, verb_startup, 0, 1, "startup"},
-	{{"push"}, verb_push, 1, 2, "push QUEUE [--field K=V]... [PAYLOAD|-|--lines]"},
+	{{"push"}, verb_push, 1, 2, "push QUEUE [--field K=V]... [--wait] [PAYLOAD|-|--lines]"},
 	{{"stats"}, verb_stats, 0, 1, "stats [QUEUE] [--json]"},
 	{{"audit"}, verb_audit, 1, 1, "audit QUEUE"},
 	{{"show"}, verb_show, 1, 2, "show QUEUE ID [--json]"},
@@ -60,6 +60,7 @@ static const char help[] =
 	"\n"
 	"Tasks (Redis itself; no supervisor needed)\n"
 	"  push QUEUE [--field K=V]... [PAYLOAD|-|--lines]\n"
+	"  push QUEUE --wait [PAYLOAD|-]   and print its result when it is done\n"
 	"  stats [QUEUE] [--json]          how many are where\n"
 	"  audit QUEUE                     does the account add up?\n"
 	"  show QUEUE ID                   one task, wherever it is\n"

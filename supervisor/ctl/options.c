@@ -14,6 +14,7 @@ enum option_id {
 	OPT_WATCH,
 	OPT_FOLLOW,
 	OPT_NO_WAIT,
+	OPT_WAIT,
 	OPT_ALL,
 	OPT_FAST,
 	OPT_HELP,
@@ -25,25 +26,16 @@ static const struct spec {
 	enum option_id id;
 	bool has_value;
 } specs[] = {
-	{"-c", OPT_CONF, true},
-	{"--config", OPT_CONF, true},
-	{"-s", OPT_SET, true},
-	{"--set", OPT_SET, true},
-	{"--field", OPT_FIELD, true},
-	{"--task", OPT_TASK, true},
-	{"-n", OPT_N_LINES, true},
-	{"--lines", OPT_LINES, false},
-	{"--json", OPT_JSON, false},
-	{"--watch", OPT_WATCH, false},
-	{"-w", OPT_WATCH, false},
-	{"-f", OPT_FOLLOW, false},
-	{"--follow", OPT_FOLLOW, false},
-	{"--no-wait", OPT_NO_WAIT, false},
-	{"--all", OPT_ALL, false},
-	{"--fast", OPT_FAST, false},
-	{"-h", OPT_HELP, false},
-	{"--help", OPT_HELP, false},
-	{"--version", OPT_VERSION, false},
+	{"-c", OPT_CONF, true},          {"--config", OPT_CONF, true},
+	{"-s", OPT_SET, true},           {"--set", OPT_SET, true},
+	{"--field", OPT_FIELD, true},    {"--task", OPT_TASK, true},
+	{"-n", OPT_N_LINES, true},       {"--lines", OPT_LINES, false},
+	{"--json", OPT_JSON, false},     {"--watch", OPT_WATCH, false},
+	{"-w", OPT_WATCH, false},        {"-f", OPT_FOLLOW, false},
+	{"--follow", OPT_FOLLOW, false}, {"--no-wait", OPT_NO_WAIT, false},
+	{"--wait", OPT_WAIT, false},     {"--all", OPT_ALL, false},
+	{"--fast", OPT_FAST, false},     {"-h", OPT_HELP, false},
+	{"--help", OPT_HELP, false},     {"--version", OPT_VERSION, false},
 };
 
 static const struct spec *find(const char *name, size_t len)
@@ -109,6 +101,9 @@ static int apply(struct options *o, enum option_id id, const char *value, struct
 		break;
 	case OPT_NO_WAIT:
 		o->no_wait = true;
+		break;
+	case OPT_WAIT:
+		o->wait = true;
 		break;
 	case OPT_ALL:
 		o->all = true;

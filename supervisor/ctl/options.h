@@ -19,7 +19,7 @@ struct options {
 	const char *verb; /* NULL = none */
 	const char *task; /* --task ID */
 	int64_t n_lines;  /* -n, -1 = not said */
-	bool json, watch, follow, no_wait, by_line, all, fast, help, version;
+	bool json, watch, follow, no_wait, wait, by_line, all, fast, help, version;
 };
 
 /* -1 with `e` (exit code 64): an option that is none, or lacks its value. */

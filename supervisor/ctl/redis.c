@@ -240,6 +240,22 @@ void redis_wait(struct redis *r, size_t n)
 		ev_run(r->loop, EVRUN_ONCE);
 }
 
+static void on_pause_over(struct ev_loop *loop, ev_timer *t ATTR_UNUSED, int revents ATTR_UNUSED)
+{
+	ev_break(loop, EVBREAK_ALL);
+}
+
+void redis_pause(struct redis *r, int64_t ms)
+{
+	ev_timer over;
+
+	ev_now_update(r->loop);
+	ev_timer_init(&over, on_pause_over, (double)ms / 1000.0, 0.0);
+	ev_timer_start(r->loop, &over);
+	ev_run(r->loop, 0);
+	ev_timer_stop(r->loop, &over);
+}
+
 /* ------------------------------------------------------------------ parts of replies */
 
 const redisReply *redis_field(const redisReply *list, const char *field)

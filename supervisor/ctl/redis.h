@@ -46,6 +46,8 @@ int redis_send(struct redis *r, struct err *e, int argc, const struct rconn_arg 
 	       rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
 /* Runs until at most `n` commands wait for their reply. */
 void redis_wait(struct redis *r, size_t n);
+/* Does nothing for that long but keep the link. */
+void redis_pause(struct redis *r, int64_t ms);
 /* Why the link went down the last time; "" = never. */
 const char *redis_why(const struct redis *r);
 

@@ -1,6 +1,6 @@
 /*
  * verb_push.c - tasks from the command line and from stdin: XADD, nothing else. The bytes of a
- * payload travel as they are.
+ * payload travel as they are. With --wait the task asks for its result, and that is waited for.
  */
 #include <errno.h>
 #include <poll.h>
@@ -11,6 +11,7 @@
 #include "line.h"
 #include "out.h"
 #include "redis.h"
+#include "wait.h"
 
 #define WINDOW 1000                    /* commands on their way at once */
 #define WINDOW_BYTES (8 * 1024 * 1024) /* and their bytes */
@@ -25,10 +26,12 @@ struct push {
 	struct err *e;                 /* borrowed */
 	int64_t n_sent;
 	int64_t n_done;
+	int64_t n_answered;
 	int64_t n_lost; /* sent, and no answer came */
 	size_t bytes;   /* sent since the last redis_wait(0) */
 	char last_id[64];
-	char refused[256];   /* Redis's first error, "" = none */
+	char refused[256]; /* Redis's first error, "" = none */
+	int64_t refused_line;
 	struct buf carry;    /* pieces of a line longer than line.h gives out at once */
 	int64_t progress_ms; /* when to say how far it is; 0 = never */
 	bool has_failed;
@@ -38,22 +41,36 @@ static void on_added(void *arg, const redisReply *reply)
 {
 	struct push *p = arg;
 
+	p->n_answered++;
 	if (!reply) {
 		p->n_lost++;
 	} else if (reply->type == REDIS_REPLY_ERROR) {
-		if (!p->refused[0])
+		if (!p->refused[0]) {
 			snprintf(p->refused, sizeof(p->refused), "%s", reply->str);
+			p->refused_line = p->n_answered;
+		}
 	} else {
 		p->n_done++;
 		snprintf(p->last_id, sizeof(p->last_id), "%s", reply->str ? reply->str : "");
 	}
 }
 
+/* The value of a --field, the last of that name; NULL: there is none. */
+static const char *field(const struct options *o, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = o->n_fields; i-- > 0;)
+		if (strncmp(o->fields[i], name, len) == 0 && o->fields[i][len] == '=')
+			return o->fields[i] + len + 1;
+	return NULL;
+}
+
 /* `payload.data` NULL: an entry without the payload's field. */
 static int push_one(struct push *p, struct slice payload)
 {
 	const struct options *o = p->options;
-	size_t n = 3 + 2 * o->n_fields + 2;
+	size_t n = 3 + 2 * o->n_fields + 2 + 2;
 	struct rconn_arg *argv = xcalloc(n, sizeof(*argv));
 	int argc = 0;
 	int rc;
@@ -70,6 +87,10 @@ static int push_one(struct push *p, struct slice payload)
 	if (payload.data) {
 		argv[argc++] = ARG(p->payload_field);
 		argv[argc++] = (struct rconn_arg){payload.data, payload.len};
+	}
+	if (o->wait && !field(o, "redisq.result_ttl")) {
+		argv[argc++] = ARG("redisq.result_ttl");
+		argv[argc++] = ARG(WAIT_RESULT_TTL_MS);
 	}
 	rc = redis_send(p->redis, p->e, argc, argv, on_added, p);
 	free(argv);
@@ -110,7 +131,8 @@ static void on_line(void *arg, struct slice text, bool more)
 	if (more || p->carry.len) {
 		buf_add(&p->carry, text.data, text.len);
 		if (p->carry.len > PAYLOAD_MAX) {
-			err_set(p->e, EXIT_USAGE, "a line longer than 512 MiB; is this text?");
+			err_set(p->e, EXIT_USAGE, "line %lld is longer than 512 MiB; is this text?",
+				(long long)p->n_sent + 1);
 			p->has_failed = true;
 		}
 		if (more || p->has_failed)
@@ -204,19 +226,24 @@ static int find_payload(const struct options *o, struct buf *stdin_bytes, struct
 static int outcome(struct push *p)
 {
 	struct err *e = p->e;
-	char done[96] = "";
+	char done[96] = "", lines[48] = "";
 
-	if (p->options->by_line)
+	if (p->options->by_line) {
 		snprintf(done, sizeof(done),
 			 "pushed %lld tasks to the queue, then: ", (long long)p->n_done);
+		snprintf(lines, sizeof(lines), ", from line %lld on,", (long long)p->n_done + 1);
+	}
+	if (p->refused[0] && p->options->by_line)
+		return err_set(e, EXIT_FORCED, "%sline %lld: Redis refuses it: %s", done,
+			       (long long)p->refused_line, p->refused);
 	if (p->refused[0])
-		return err_set(e, EXIT_FORCED, "%sRedis refuses it: %s", done, p->refused);
+		return err_set(e, EXIT_FORCED, "Redis refuses it: %s", p->refused);
 	if (p->n_lost)
 		return err_set(e, EXIT_UNREACHABLE,
-			       "%sRedis at %s: %s; %lld more may have been added or not, look with "
-			       "redisqctl stats %s",
+			       "%sRedis at %s: %s; %lld more%s may have been added or not, look "
+			       "with redisqctl stats %s",
 			       done, redis_where(p->redis), redis_why(p->redis),
-			       (long long)p->n_lost, p->queue);
+			       (long long)p->n_lost, lines, p->queue);
 	if (p->has_failed) {
 		char why[sizeof(e->text)];
 
@@ -224,6 +251,22 @@ static int outcome(struct push *p)
 		return err_set(e, e->code, "%s%.400s", done, why);
 	}
 	return 0;
+}
+
+/* The result as it is; with a newline where it has none, so that a prompt stays apart. */
+static int wait_and_print(struct push *p)
+{
+	const char *id = field(p->options, "redisq.id");
+	struct waited w = {.queue = p->queue, .id = id ? id : p->last_id, .entry = p->last_id};
+	struct buf result = BUF_INIT;
+	int rc = wait_for_end(p->redis, &w, &result, p->e);
+
+	if (rc == 0 && result.len > 0 && result.data[result.len - 1] != '\n')
+		buf_addc(&result, '\n');
+	if (rc == 0)
+		out_write(&result);
+	buf_release(&result);
+	return rc;
 }
 
 static int push_all(struct push *p)
@@ -248,10 +291,46 @@ static int push_all(struct push *p)
 		redis_wait(p->redis, 0);
 		rc = outcome(p);
 	}
+	buf_release(&stdin_bytes);
+	if (rc == 0 && p->options->wait)
+		return wait_and_print(p);
 	if (rc == 0)
 		out_print("%s\n", p->last_id);
-	buf_release(&stdin_bytes);
 	return rc;
+}
+
+/* A worker writes the id of the keys as REDISQ_ID: what it would change there is not waited for. */
+static int check_wait(const struct options *o, struct err *e)
+{
+	const char *ttl = field(o, "redisq.result_ttl");
+	const char *id = field(o, "redisq.id");
+
+	if (!o->wait)
+		return 0;
+	if (o->by_line)
+		return err_set(e, EXIT_USAGE,
+			       "--wait is for one task; without --lines, or without --wait");
+	if (ttl && strtoll(ttl, NULL, 10) <= 0)
+		return err_set(e, EXIT_USAGE,
+			       "--wait needs the result: leave redisq.result_ttl out");
+	for (const char *p = id; p && *p; p++)
+		if ((unsigned char)*p <= ' ' || *p == 0x7f)
+			return err_set(
+				e, EXIT_USAGE,
+				"--wait: redisq.id has blanks or control bytes in it; choose "
+				"one without");
+	if (id && (!*id || strlen(id) > 255))
+		return err_set(e, EXIT_USAGE, "--wait: redisq.id is 1 to 255 bytes");
+	return 0;
+}
+
+/* A task of the same id may have left its end there. */
+static int forget_earlier(struct push *p)
+{
+	const char *id = field(p->options, "redisq.id");
+	struct waited w = {.queue = p->queue, .id = id};
+
+	return p->options->wait && id ? wait_forget(p->redis, &w, p->e) : 0;
 }
 
 int verb_push(struct ctl *c, struct err *e)
@@ -263,6 +342,8 @@ int verb_push(struct ctl *c, struct err *e)
 
 	if (o->by_line && o->n_args == 2 && strcmp(o->args[1], "-") != 0)
 		return err_set(e, EXIT_USAGE, "--lines reads stdin; leave the payload out");
+	if (check_wait(o, e) != 0)
+		return -1;
 	q = target_queue(&c->target, p.queue, e);
 	if (!q)
 		return -1;
@@ -270,7 +351,9 @@ int verb_push(struct ctl *c, struct err *e)
 	p.redis = redis_open(&c->target, e);
 	if (!p.redis)
 		return -1;
-	rc = push_all(&p);
+	rc = forget_earlier(&p);
+	if (rc == 0)
+		rc = push_all(&p);
 	redis_close(p.redis);
 	return rc;
 }

@@ -1,7 +1,8 @@
 /*
  * verb_show.c - one task, wherever it is: in the stream (waiting, or running for whom), delayed,
  * dead or held; by its entry's id there, or by its task id (redisq.id), which stays the same
- * through retries.
+ * through retries. With what it has left: checkpoint, progress, result; of one that is done and
+ * gone the result alone, by its task id.
  */
 #include <jansson.h>
 
@@ -13,6 +14,9 @@
 
 #define PAGE "500"
 #define VALUE_MAX 2048
+#define BODY_CHECKPOINT 8 /* of what show_body answers */
+
+enum { CHECKPOINT, PROGRESS, RESULT, FAILED, N_LEFT };
 
 struct search {
 	struct redis *redis;           /* borrowed */
@@ -28,6 +32,11 @@ struct search {
 	const char *entry; /* its id in that place */
 	const redisReply *fields;
 	const redisReply *body; /* delayed: what show_body answers */
+	struct left {
+		const char *name;
+		redisReply *reply; /* owned; NULL or nil: there is none */
+		struct slice text; /* borrowed; .data NULL: none */
+	} left[N_LEFT];
 };
 
 /* N, N-N: what XRANGE takes as an id. */
@@ -139,6 +148,77 @@ static int search_all(struct search *s)
 	return 0;
 }
 
+/* ------------------------------------------------------------------ what it has left */
+
+/* What the task is called through all its entries. */
+static struct slice task_id(const struct search *s)
+{
+	struct slice id = slice_str("");
+
+	if (s->body)
+		id = redis_text(s->body->element[3]);
+	else if (s->fields)
+		id = entry_field(s->fields, "redisq.id");
+	if (id.len == 0)
+		id = slice_str(s->entry ? s->entry : s->id);
+	return id;
+}
+
+static int ask_left(struct search *s, int what, redisReply *reply)
+{
+	s->left[what].reply = reply;
+	if (reply && reply->str)
+		s->left[what].text = redis_text(reply);
+	return reply ? 0 : -1;
+}
+
+static int ask_end(struct search *s, int what, const char *prefix)
+{
+	struct slice id = task_id(s);
+	char *key = xasprintf("%s%.*s", prefix, (int)id.len, id.data);
+	int rc = ask_left(s, what, redis_ask(s->redis, s->e, "GET", key));
+
+	free(key);
+	return rc;
+}
+
+static int find_left(struct search *s)
+{
+	bool in_stream = s->place && strcmp(s->place, "stream") == 0;
+
+	s->left[CHECKPOINT].name = "checkpoint";
+	s->left[PROGRESS].name = "progress";
+	s->left[RESULT].name = "result";
+	s->left[FAILED].name = "failed";
+	if (in_stream &&
+	    (ask_left(s, CHECKPOINT, redis_ask(s->redis, s->e, "HGET", s->keys.ckpt, s->entry)) !=
+		     0 ||
+	     ask_left(s, PROGRESS, redis_ask(s->redis, s->e, "HGET", s->keys.progress, s->entry)) !=
+		     0))
+		return -1;
+	if (s->body && s->body->elements > BODY_CHECKPOINT)
+		s->left[CHECKPOINT].text = redis_text(s->body->element[BODY_CHECKPOINT]);
+	else if (s->fields && !in_stream)
+		s->left[CHECKPOINT].text = entry_field(s->fields, "redisq.checkpoint");
+	if (s->left[CHECKPOINT].text.len == 0)
+		s->left[CHECKPOINT].text.data = NULL; /* empty is none */
+	return ask_end(s, RESULT, s->keys.result) == 0 ? ask_end(s, FAILED, s->keys.failed) : -1;
+}
+
+static void release_left(struct search *s)
+{
+	for (size_t i = 0; i < N_LEFT; i++)
+		redis_free(s->left[i].reply);
+}
+
+/* What a handler says is JSON: as it is; what one says in bytes, as a string. */
+static json_t *left_json(struct slice text)
+{
+	json_t *value = json_loadb(text.data, text.len, JSON_DECODE_ANY, NULL);
+
+	return value ? value : entry_string(text);
+}
+
 /* ------------------------------------------------------------------ telling */
 
 struct where {
@@ -197,8 +277,12 @@ static void tell_json(const struct search *s, const struct where *w)
 
 	entry_json(s->fields, text, b64);
 	json_object_set_new(o, "queue", entry_string(slice_str(s->conf->name)));
-	json_object_set_new(o, "entry", json_string(s->entry));
+	if (s->entry)
+		json_object_set_new(o, "entry", json_string(s->entry));
 	json_object_set_new(o, "state", json_string(w->state));
+	for (size_t i = 0; i < N_LEFT; i++)
+		if (s->left[i].text.data)
+			json_object_set_new(o, s->left[i].name, left_json(s->left[i].text));
 	if (w->consumer) {
 		json_object_set_new(o, "consumer", entry_string(slice_str(w->consumer)));
 		json_object_set_new(o, "idle_ms", json_integer(w->idle_ms));
@@ -225,7 +309,7 @@ static void tell(const struct search *s, const struct where *w)
 {
 	struct buf out = BUF_INIT;
 
-	buf_addf(&out, "%s  ", s->entry);
+	buf_addf(&out, "%s  ", s->entry ? s->entry : s->id);
 	out_colour(&out, OUT_BOLD);
 	buf_adds(&out, w->state);
 	out_colour(&out, OUT_PLAIN);
@@ -242,11 +326,18 @@ static void tell(const struct search *s, const struct where *w)
 	if (s->body)
 		buf_addf(&out, "  due at %lld (Unix ms)", (long long)w->due_ms);
 	buf_addc(&out, '\n');
+	for (size_t i = 0; i < N_LEFT; i++) {
+		if (!s->left[i].text.data)
+			continue;
+		buf_addf(&out, "  %-19s ", s->left[i].name);
+		out_bytes(&out, s->left[i].text, VALUE_MAX);
+		buf_addc(&out, '\n');
+	}
 	entry_print(&out, s->fields, VALUE_MAX);
 	for (size_t i = 0; s->body && i < ARRAY_LEN(body_names) && 3 + i < s->body->elements; i++) {
 		struct slice v = redis_text(s->body->element[3 + i]);
 
-		if (v.len == 0)
+		if (v.len == 0 || 3 + i == BODY_CHECKPOINT) /* that one is told above */
 			continue;
 		buf_addf(&out, "  %-19s ", body_names[i]);
 		out_bytes(&out, v, VALUE_MAX);
@@ -263,6 +354,10 @@ static int show(struct search *s, bool as_json)
 
 	if (search_all(s) != 0)
 		return -1;
+	if (find_left(s) != 0)
+		return -1;
+	if (!s->place && s->left[RESULT].text.data)
+		s->place = "done"; /* and gone, but somebody wanted to know */
 	if (!s->place)
 		return err_set(s->e, EXIT_FORCED,
 			       "no task %s in %s: done, dropped, or never there; see redisqctl "
@@ -299,6 +394,7 @@ int verb_show(struct ctl *c, struct err *e)
 		return -1;
 	keys_init(&s.keys, s.conf->name);
 	rc = show(&s, o->json);
+	release_left(&s);
 	redis_free(s.reply);
 	keys_release(&s.keys);
 	redis_close(s.redis);
