@@ -7,6 +7,7 @@
 #   make run                a demonstration that ends by itself
 #   make test               everything that must hold; ends with "N passed, N failed"
 #   make chaos SECONDS=120  faults of all kinds at random (SEED=N repeats a run), on the asan programs
+#   make bench              figures against the peers and what Redis can serve; ROWS=, N=, RUNS=, SHORT=1
 #   make install DESTDIR= PREFIX=/usr/local           make uninstall with the same
 
 VARIANT ?= release
@@ -178,6 +179,18 @@ else
 		--seconds $(if $(filter file,$(origin SECONDS)),120,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif
 
+# make bench ROWS=so,ceiling N=20000 RUNS=5 SHORT=1       see test/bench/bench.py
+BENCH := $(OUT)/bench
+BENCH_TOOLS := $(addprefix $(BENCH)/,ceiling floor load noop_exec noop_pipe pace spawnloop)
+$(BENCH)/%: test/bench/%.c test/bench/bench.h test/bench/latency.h test/bench/link.h
+	@mkdir -p $(@D)
+	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $< -lhiredis
+$(BENCH)/npm: test/bench/package.json
+	@mkdir -p $(@D) && cp $< $(@D)
+	$(Q)$(call say,NPM,$(@D))cd $(@D) && npm install --silent --no-audit --no-fund && touch npm
+bench: all $(BENCH_TOOLS) $(BENCH)/npm
+	@RUNS=$(RUNS) N=$(N) SHORT=$(SHORT) /usr/bin/python3 test/bench/bench.py $(OUT) $(ROWS)
+
 test:
 	@sh test/run
 run:
@@ -211,7 +224,7 @@ lint:
 	@/usr/bin/python3 test/lint/sleeps.py
 	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror \
 		$(wildcard common/*.[ch] supervisor/*.[ch] supervisor/ctl/*.[ch] worker/*.[ch] \
-		test/unit/*.[ch] test/integration/*.c); fi
+		test/unit/*.[ch] test/integration/*.c test/bench/*.[ch]); fi
 
 # After "all": headers generated from the sources must exist before anything reads them.
 cppcheck: all
@@ -249,7 +262,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all clean docs docs-check unit tools integration fuzz test chaos run model lint cppcheck clang-tidy \
+.PHONY: all bench clean docs docs-check unit tools integration fuzz test chaos run model lint cppcheck clang-tidy \
 	check-static valgrind install uninstall
 .PRECIOUS: $(OBJ)/%.o
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
