@@ -16,6 +16,7 @@ static bool read_ids(const char *pid, pid_t *pgid, pid_t *session)
 	struct buf text = BUF_INIT;
 	char path[64], *p = NULL;
 
+	*pgid = *session = 0;
 	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
 	if (readfile(path, STAT_MAX, &text) == 0)
 		p = strrchr(text.data, ')'); /* the name before it may hold anything */
@@ -25,7 +26,7 @@ static bool read_ids(const char *pid, pid_t *pgid, pid_t *session)
 		*session = (pid_t)strtol(p, &p, 10);
 	}
 	buf_release(&text);
-	return p != NULL;
+	return *session > 0;
 }
 
 /* For a group without its leader: the session of any member, 0 = it has none any more. Where /proc
