@@ -37,6 +37,7 @@ static void close_breaker(struct worker *w, bool is_old)
 	if (!breaker_worked(&w->breaker, is_old))
 		return;
 	log_info("the handler works again: fetching");
+	w->qops->scan(w->queue); /* what was given back meanwhile waits for nothing more */
 	if (w->chan)
 		chan_say(w->chan, "breaker closed");
 }

@@ -267,3 +267,37 @@ def test_numbers_that_come_again_and_again_hit_no_stranger(inside, server, journ
             p.stdin.close()
             p.wait()
             p.stdout.close()
+
+
+# 1000 children that all end when the pipe closes; their parent leaves them to process 1 at once.
+ORPHANS = """
+import os, sys
+for n in range(1000):
+    if os.fork() == 0:
+        os.close(1)
+        os.read(0, 1)
+        os._exit((3, 75, 78, 70)[n % 4])
+print("ready", flush=True)
+os._exit(0)
+"""
+
+
+def test_a_thousand_orphans_that_end_with_a_worker_hide_its_death(inside, server, journal):
+    """And change nothing themselves, whatever their exit codes; no zombie is left."""
+    p = inside.run("exec %s -c '%s'" % (sys.executable, ORPHANS), stdin=subprocess.PIPE,
+                   stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b"ready\n"
+    p.wait()
+    n_workers = len(inside.workers())
+    victim, outside = list(inside.workers().items())[0]
+    assert len(procs.children(inside.pid)) == 1000 + n_workers
+    p.stdin.close()
+    os.kill(outside, signal.SIGKILL)
+    p.stdout.close()
+    wait_until(lambda: sum(w["restarts"] for w in inside.s.ready()) == 1, 20)
+    wait_until(lambda: len(procs.children(inside.pid)) == n_workers, 20, "all are reaped")
+    assert sum(w["restarts"] for w in inside.s.wait_ready(2)) == 1
+    server.add("q", b"x")
+    server.wait_empty("q")
+    os.kill(inside.pid, signal.SIGTERM)
+    assert inside.s.wait_exit() == 0

@@ -66,7 +66,7 @@ def test_second_instance_is_refused(fake):
     assert str(s.pid) in other.stderr
 
 
-@pytest.mark.parametrize("content", ["1\n", "garbage", "", "999999999\n"])
+@pytest.mark.parametrize("content", ["1\n", "garbage", "", "999999999\n", "%d\n" % os.getppid()])
 def test_stale_pid_file_does_not_matter(fake, content):
     s = fake(start=False)
     with open(s.supervisor["pid_file"], "w") as f:

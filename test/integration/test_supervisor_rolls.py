@@ -207,6 +207,19 @@ def test_second_term_stops_now(fake):
     assert [w for _, _, w in s.heard()].count("stop") == 2
 
 
+def test_a_storm_of_terms_is_one_drain_and_one_stop(fake):
+    s = fake(knobs={"tasks": 1, "task_ms": 300, "ignore_drain@1": 1}, queues=queue(),
+             supervisor={"workers": 2, "kill_timeout": "500ms"})
+    s.wait_ready()
+    for _ in range(200):
+        if s.proc.poll() is None:
+            s.signal(signal.SIGTERM)
+    s.wait_exit()
+    words = [(slot, w.split()[0]) for _, slot, w in s.heard()]
+    assert {words.count((slot, w)) for slot in (0, 1) for w in ("drain", "stop")} <= {0, 1}
+    assert words.count((1, "drain")) == 1 and len(s.starts()) == 2
+
+
 def test_worker_that_ignores_the_drain_is_killed_and_that_is_said(fake):
     s = fake(knobs={"ignore_drain": 1}, queues=queue(kill_grace="100ms"),
              supervisor={"workers": 1, "drain_timeout": "100ms", "kill_timeout": "200ms"})

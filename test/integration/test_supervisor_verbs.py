@@ -1,5 +1,6 @@
 """Verbs, signals and the supervisor as a process, with fake workers."""
 import os
+import random
 import signal
 import subprocess
 
@@ -167,13 +168,18 @@ def test_children_of_before_are_left_alone(build, tmp_path, fake):
 
 
 def test_mixed_storm_ends_as_wanted(fake):
-    """HUP, kills, scaling and restarts at random: the table and /proc agree, none too many."""
-    s = fake(knobs={"tasks": 1, "task_ms": 30}, supervisor={"workers": 3, "crash_limit": 10000})
+    """HUP, kills, scaling, restarts and fat workers at random: the table and /proc agree, none too
+    many."""
+    knobs = {"tasks": 1, "task_ms": 30}
+    s = fake(knobs=knobs, supervisor={"workers": 3, "crash_limit": 10000, "max_memory": "150M",
+                                      "restart_delay_max": "500ms", "heartbeat_timeout": "1s"})
     s.wait_ready()
     seed = 7
-    for i in range(120):
-        seed = (seed * 1103515245 + 12345) % 2 ** 31
-        what = seed >> 16
+    print("seed %d" % seed)
+    draw = random.Random(seed)
+    for i in range(300):
+        what = draw.randrange(1 << 15)
+        s.set_knobs(alloc=160 if what % 7 == 0 else 0, **knobs)
         if what % 5 == 0:
             s.signal(signal.SIGHUP)
         elif what % 5 == 1:
@@ -189,9 +195,12 @@ def test_mixed_storm_ends_as_wanted(fake):
         else:
             status = s.status()["queues"][0]
             assert status["credit_out"] <= 16
+    s.set_knobs(**knobs)
     s.request("scale", queue="demo", workers="3", wait=False)
     s.request("start", wait=False)
-    wait_until(lambda: len(s.ready()) == 3 and len(s.workers()) == 3, 30)
+    wait_until(lambda: len(s.ready()) == 3 and len(s.workers()) == 3 and
+               s.status()["supervisor"]["state"] == "running" and
+               max(w["rss_bytes"] for w in s.ready()) < 150 << 20, 30)
     assert sorted(procs.children(s.pid)) == sorted(s.pids())
     assert s.credit_out() == 12
     assert s.stop() == 0
