@@ -66,7 +66,7 @@ COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish c
 	suggest users
 SUPERVISOR := canary children control control_socket credit daemon facts fleet fleet_events generation groups handover heartbeat identity \
 	lock logfile logformat logsink main options outlet private_redis proc proc_death proc_fsm proc_spawn \
-	proc_words reload reloading restart roll roll_fsm slot status supervisor supervisor_init suspects terminal tick verbs \
+	proc_words reload reloading restart roll roll_fsm roll_trial slot status supervisor supervisor_init suspects terminal tick verbs \
 	waiters
 WORKER := main worker worker_tasks worker_drain worker_breaker orders ledger task task_index task_table verdict breaker reply lease group args fields answer \
 	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle stream_note \

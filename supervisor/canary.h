@@ -5,8 +5,8 @@
  * or one that has run for longer than a broken handler would. Where no task comes there is nothing
  * to prove it with, and nobody should wait long for that: an idle queue delays a reload by
  * CANARY_IDLE_MS. One that could not be tried (its predecessor's long tasks have all the credit),
- * or whose tasks neither prove nor condemn it, is let pass after CANARY_PATIENCE_MS: the breaker
- * of each worker is still there. Pure: what is seen of it and `now` come in.
+ * or whose tasks neither prove nor condemn it, is let pass after CANARY_PATIENCE_MS; its generation
+ * is watched on (roll_fsm.h). Pure: what is seen of it and `now` come in.
  */
 #ifndef REDISQ_CANARY_H
 #define REDISQ_CANARY_H

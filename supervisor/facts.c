@@ -226,7 +226,7 @@ static void say_roll(const struct supervisor *sv, const struct fleet *f, struct 
 			 (long long)f->roll.gen->number);
 		return;
 	}
-	if (canary && !canary->roll_pending) {
+	if (f->roll.phase == ROLL_CANARY && canary && !canary->roll_pending) {
 		buf_addf(why, "a task to show that the new handler works, in %s/%u", f->queue,
 			 canary->index);
 		return;
@@ -236,7 +236,7 @@ static void say_roll(const struct supervisor *sv, const struct fleet *f, struct 
 		const struct slot *s = f->slots[i];
 		int n = slot_n_busy_olds(s);
 
-		if (!s->roll_pending || (canary && canary != s))
+		if (!s->roll_pending || (f->roll.phase == ROLL_CANARY && canary && canary != s))
 			continue;
 		if (!s->next && n >= max)
 			buf_addf(why, "%s/%u: %d old worker%s still run%s tasks", f->queue,

@@ -173,7 +173,7 @@ static void grant(struct fleet *f, struct slot *s)
 		ev_timer_again(f->house->loop, &f->lock_timer);
 		return;
 	}
-	if (handovers_hold(&f->handovers, s->index, clock_mono_ms()))
+	if (handovers_hold(&f->handovers, s->index, clock_mono_ms()) || fleet_withholds(f, s))
 		return;
 	/* Set aside it runs one at a time: the rest is of use to others only. */
 	n = credit_grant(&f->credit, &p->credit,

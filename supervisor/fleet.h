@@ -27,6 +27,8 @@ struct roll {
 	struct generation *was; /* owned reference: what ran before a reload; NULL for a restart */
 	bool can_go_back;       /* ... and worked */
 	bool proved;            /* a task has shown that the handler of `gen` works */
+	bool untried;           /* ... had no room for one, or only such as told nothing */
+	bool withhold;          /* ... so the canary gets the first that comes free */
 	int canary;             /* the slot that is tried first; -1 = none is */
 	struct canary trial;
 	char *why_back;   /* owned: why it goes back */
@@ -106,11 +108,14 @@ const char *fleet_refused(const struct fleet *f);
 
 void fleet_roll_init(struct fleet *f);
 void fleet_roll_release(struct fleet *f);
+/* Something is left to be done: it is not only being watched. */
 bool fleet_is_rolling(const struct fleet *f);
 /* What a slot starts with that is made now: not a generation that has yet to prove itself. */
 struct generation *fleet_safe_generation(const struct fleet *f);
-/* The slot whose new worker is on trial, NULL. */
+/* roll_trial.c: the slot whose new worker is on trial, NULL. */
 struct slot *fleet_canary(const struct fleet *f);
+/* The slot's worker, who is there, gets no credit before the canary has shown what it can. */
+bool fleet_withholds(const struct fleet *f, const struct slot *s);
 /* Every slot, with `gen`, one first and on trial; a roll under way starts anew with it. */
 void fleet_roll_all(struct fleet *f, struct generation *gen);
 /* One slot, with the newest generation; joins a roll under way. */

@@ -50,6 +50,7 @@ static void on_breaker(struct proc *p, const char *rest)
 {
 	char name[PROC_NAME_MAX];
 
+	house_changed(p->house);
 	if (strncmp(rest, "open", 4) != 0) {
 		keep_text(&p->breaker, NULL);
 		return;

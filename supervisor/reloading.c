@@ -216,6 +216,9 @@ void supervisor_reload_step(struct supervisor *sv)
 	struct list *it;
 	bool rolled;
 
+	/* One that was done and only watched may still have to go back. */
+	list_each (it, &sv->fleets)
+		sv->reloading |= list_entry(it, struct fleet, link)->roll.phase == ROLL_BACK;
 	if (!sv->reloading)
 		return;
 	list_each (it, &sv->fleets) {

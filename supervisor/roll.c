@@ -8,7 +8,9 @@
  * breaker opens before the roll is over takes the queue back to the generation before: those that
  * were replaced are told to drain at once, what starts then runs the old one. That is done only
  * where the old one worked: some worker of it was ready with its breaker closed. What is as broken
- * as before is no reason to go back; then the reload is rather the repair.
+ * as before is no reason to go back; then the reload is rather the repair. Where old tasks had all
+ * the credit, the reload does not wait for them, but the first task of the new generation decides
+ * even when all is done (watch).
  *
  * A next worker that dies, is refused, is not ready in time or waits for Redis ends the roll: the
  * slot keeps its worker, the slots not yet done keep theirs, roll.failed says which and why. If
@@ -17,6 +19,7 @@
 #include "clock.h"
 #include "fleet.h"
 #include "log.h"
+#include "roll.h"
 
 static void on_timer(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
 {
@@ -42,7 +45,7 @@ void fleet_roll_release(struct fleet *f)
 
 bool fleet_is_rolling(const struct fleet *f)
 {
-	return f->roll.phase != ROLL_IDLE;
+	return f->roll.phase != ROLL_IDLE && f->roll.phase != ROLL_WATCH;
 }
 
 struct generation *fleet_safe_generation(const struct fleet *f)
@@ -50,16 +53,7 @@ struct generation *fleet_safe_generation(const struct fleet *f)
 	return f->roll.phase == ROLL_CANARY ? f->roll.was : f->gen;
 }
 
-struct slot *fleet_canary(const struct fleet *f)
-{
-	if (f->roll.phase != ROLL_CANARY || f->roll.canary < 0 ||
-	    (size_t)f->roll.canary >= f->n_slots)
-		return NULL;
-	return f->slots[f->roll.canary];
-}
-
-/* The one setter of the phase. */
-static void step(struct fleet *f, enum roll_event event)
+void roll_step(struct fleet *f, enum roll_event event)
 {
 	struct roll *r = &f->roll;
 	enum roll_phase was = r->phase;
@@ -79,10 +73,11 @@ static void step(struct fleet *f, enum roll_event event)
 			  roll_event_word(event));
 		free(name);
 	}
-	if (r->phase != ROLL_CANARY) {
+	if (r->phase == ROLL_IDLE || r->phase == ROLL_BACK) {
 		r->canary = -1;
-		ev_timer_stop(f->house->loop, &r->timer);
+		r->untried = r->withhold = false;
 	}
+	ev_timer_stop(f->house->loop, &r->timer);
 	house_changed(f->house);
 }
 
@@ -92,12 +87,12 @@ static void set_nothing_pending(struct fleet *f)
 		f->slots[i]->roll_pending = f->slots[i]->recycling = false;
 }
 
-static void finish(struct fleet *f, const char *why_failed)
+void roll_finish(struct fleet *f, const char *why_failed)
 {
 	struct roll *r = &f->roll;
 	char *failed = why_failed ? xstrdup(why_failed) : NULL;
 
-	step(f, ROLL_EV_OVER);
+	roll_step(f, ROLL_EV_OVER);
 	r->ended_ms = clock_mono_ms();
 	generation_put(r->gen);
 	generation_put(r->was);
@@ -110,17 +105,13 @@ static void finish(struct fleet *f, const char *why_failed)
 	set_nothing_pending(f);
 }
 
-/*
- * Every slot that has a generation newer than the one before leaves it. `s` is where it was seen;
- * what was not replaced yet was never in danger.
- */
-static void go_back(struct fleet *f, const struct slot *s, const char *why)
+void roll_go_back(struct fleet *f, const struct slot *s, const char *why)
 {
 	const struct conf_supervisor *sup = conf_supervisor(f->house->conf);
 	struct roll *r = &f->roll;
 	int n = 0;
 
-	step(f, ROLL_EV_BROKE);
+	roll_step(f, ROLL_EV_BROKE);
 	set_nothing_pending(f);
 	for (size_t i = 0; i < f->n_slots; i++) {
 		struct slot *each = f->slots[i];
@@ -140,32 +131,33 @@ static void go_back(struct fleet *f, const struct slot *s, const char *why)
 	log_error("roll stopped: %s", r->why_back);
 }
 
-static void fail(struct fleet *f, struct slot *s, const char *why)
+void roll_give_up(struct fleet *f, const struct slot *s)
+{
+	char *why = xstrdup(s->current->breaker);
+
+	roll_go_back(f, s, why);
+	free(why);
+}
+
+void roll_fail(struct fleet *f, struct slot *s, const char *why)
 {
 	char *text;
 
 	if (f->roll.phase == ROLL_CANARY && f->roll.can_go_back) {
-		go_back(f, s, why);
+		roll_go_back(f, s, why);
 		return;
 	}
 	text = xasprintf("%s/%u: %s; its old worker goes on", f->queue, s->index, why);
 	log_error("roll stopped: %s", text);
 	slot_dismiss_next(s);
-	finish(f, text);
+	roll_finish(f, text);
 	free(text);
-}
-
-static bool is_sound(const struct slot *s)
-{
-	const struct proc *p = s->current;
-
-	return p && p->want && p->state == PROC_READY && !p->breaker;
 }
 
 static bool works_now(const struct fleet *f)
 {
 	for (size_t i = 0; i < f->n_slots; i++)
-		if (fleet_slot_wanted(f, f->slots[i]) && is_sound(f->slots[i]))
+		if (fleet_slot_wanted(f, f->slots[i]) && trial_is_sound(f->slots[i]))
 			return true;
 	return false;
 }
@@ -179,7 +171,7 @@ static void begin(struct fleet *f, struct generation *gen, enum roll_event event
 		r->failed = NULL;
 	}
 	generation_set(&r->gen, gen);
-	step(f, event);
+	roll_step(f, event);
 }
 
 void fleet_roll_all(struct fleet *f, struct generation *gen)
@@ -191,7 +183,7 @@ void fleet_roll_all(struct fleet *f, struct generation *gen)
 		r->can_go_back = works_now(f);
 		generation_set(&r->was, f->gen);
 	}
-	r->proved = false;
+	r->proved = r->untried = r->withhold = false;
 	r->canary = -1;
 	begin(f, gen, ROLL_EV_RELOAD);
 	generation_set(&f->gen, gen);
@@ -208,7 +200,7 @@ void fleet_roll_slot(struct fleet *f, struct slot *s)
 	if (!fleet_is_rolling(f))
 		begin(f, f->gen, ROLL_EV_RESTART);
 	else
-		step(f, ROLL_EV_RESTART);
+		roll_step(f, ROLL_EV_RESTART);
 	/* One that goes back is replaced already. */
 	s->roll_pending = f->roll.phase != ROLL_BACK;
 	s->recycling = false;
@@ -218,8 +210,8 @@ void fleet_roll_abandon(struct fleet *f)
 {
 	for (size_t i = 0; i < f->n_slots; i++)
 		slot_dismiss_next(f->slots[i]);
-	if (fleet_is_rolling(f))
-		finish(f, "ended by a stop");
+	if (f->roll.phase != ROLL_IDLE)
+		roll_finish(f, "ended by a stop");
 }
 
 /* False: this slot has to wait, or the roll is over or goes back. */
@@ -232,7 +224,7 @@ static bool roll_one(struct fleet *f, struct slot *s)
 			char *why = s->next_failed;
 
 			s->next_failed = NULL;
-			fail(f, s, why);
+			roll_fail(f, s, why);
 			free(why);
 			return false;
 		}
@@ -247,7 +239,7 @@ static bool roll_one(struct fleet *f, struct slot *s)
 	if (s->next->state == PROC_READY && s->next->breaker && f->roll.can_go_back) {
 		char *why = xstrdup(s->next->breaker);
 
-		go_back(f, s, why); /* it knew without any task */
+		roll_go_back(f, s, why); /* it knew without any task */
 		free(why);
 		return false;
 	}
@@ -260,117 +252,10 @@ static bool roll_one(struct fleet *f, struct slot *s)
 		char *why = xasprintf("the new worker cannot use Redis: %s",
 				      s->next->note ? s->next->note : "no reason given");
 
-		fail(f, s, why);
+		roll_fail(f, s, why);
 		free(why);
 	}
 	return false;
-}
-
-/* ------------------------------------------------------------------------------- the canary */
-
-/* The fewer the better: what loses least by being the first, and has room to be tried in. */
-static int64_t cost_as_canary(const struct fleet *f, const struct slot *s)
-{
-	const struct proc *p = s->current;
-	int64_t cost = 0;
-
-	if (slot_n_busy_olds(s) >= conf_supervisor(f->house->conf)->max_old_generations)
-		cost += INT32_MAX; /* it would have to wait */
-	if (!is_sound(s) || s->gen->number > f->roll.was->number)
-		return cost - 1; /* no use as it is, or as untried as what follows */
-	return cost + (p->board ? atomic_load(&p->board->running) : 0);
-}
-
-static int choose_canary(const struct fleet *f)
-{
-	int64_t least = 0;
-	int best = -1;
-
-	for (size_t i = 0; i < f->n_slots; i++) {
-		const struct slot *s = f->slots[i];
-		int64_t cost;
-
-		if (!s->roll_pending || !fleet_slot_wanted(f, s))
-			continue;
-		cost = cost_as_canary(f, s);
-		if (best < 0 || cost < least) {
-			best = (int)i;
-			least = cost;
-		}
-	}
-	return best;
-}
-
-static struct canary_signs look_at(const struct fleet *f, const struct slot *s)
-{
-	const struct proc *p = s->current;
-	int64_t now = clock_boot_ms();
-	struct canary_signs signs = {
-		.ready = p->state == PROC_READY,
-		.parked = p->state == PROC_PARKED,
-		.broken = p->breaker != NULL,
-		.works = p->works,
-	};
-
-	if (!p->board)
-		return signs;
-	signs.open = f->quiet || (p->credit.held > 0 && p != f->quarantine &&
-				  atomic_load(&p->board->consuming) != 0);
-	signs.running = atomic_load(&p->board->running);
-	signs.failed = atomic_load(&p->board->failed);
-	for (uint32_t i = 0; i < p->board->n_tasks; i++) {
-		struct board_task t;
-
-		if (board_read_task(p->board, i, &t))
-			signs.longest_ms = max_i64(signs.longest_ms, now - t.started_ms);
-	}
-	return signs;
-}
-
-static void pass(struct fleet *f, const struct slot *s, enum canary_verdict v)
-{
-	f->roll.proved = v == CANARY_WORKS || v == CANARY_LONG;
-	log_info("%s/%u, the first of generation %lld, passes: %s", f->queue, s->index,
-		 (long long)f->roll.gen->number, canary_verdict_text(v));
-	step(f, ROLL_EV_TRIED);
-}
-
-/* True: go on with the rest at once. */
-static bool judge_canary(struct fleet *f, struct slot *s)
-{
-	struct canary_signs signs = look_at(f, s);
-	enum canary_verdict v = canary_judge(&f->roll.trial, &signs, clock_mono_ms());
-
-	switch (v) {
-	case CANARY_WAIT:
-		if (!ev_is_active(&f->roll.timer))
-			ev_timer_again(f->house->loop, &f->roll.timer);
-		return false;
-	case CANARY_BROKEN:
-		if (f->roll.can_go_back) {
-			char *why = xstrdup(s->current->breaker);
-
-			go_back(f, s, why);
-			free(why);
-			return false;
-		}
-		log_warning(
-			"%s/%u: the new handler is broken, as the one before was; going on with "
-			"the reload: %s",
-			f->queue, s->index, s->current->breaker);
-		step(f, ROLL_EV_TRIED);
-		return true;
-	case CANARY_DEAD:
-		fail(f, s, "the new worker died after it had been ready");
-		return false;
-	case CANARY_WORKS:
-	case CANARY_LONG:
-	case CANARY_IDLE:
-	case CANARY_UNSURE:
-		break;
-	}
-	pass(f, s, v);
-	return true;
 }
 
 /* True: go on with the rest at once. */
@@ -382,11 +267,11 @@ static bool step_canary(struct fleet *f)
 	if (!s || !fleet_slot_wanted(f, s)) {
 		if (s)
 			slot_dismiss_next(s);
-		f->roll.canary = choose_canary(f);
+		f->roll.canary = trial_choose(f);
 		s = fleet_canary(f);
 	}
 	if (!s) {
-		step(f, ROLL_EV_TRIED); /* nobody to try it with */
+		roll_step(f, ROLL_EV_TRIED); /* nobody to try it with */
 		return true;
 	}
 	while (s->roll_pending) {
@@ -394,32 +279,15 @@ static bool step_canary(struct fleet *f)
 			return false;
 		canary_begin(&f->roll.trial, clock_mono_ms());
 	}
-	return judge_canary(f, s);
-}
-
-/* ---------------------------------------------------------------------------------- the rest */
-
-/* A worker of the new generation, in charge already, whose handler turned out to be broken. */
-static struct slot *find_broken(const struct fleet *f)
-{
-	for (size_t i = 0; f->roll.can_go_back && i < f->n_slots; i++) {
-		const struct proc *p = f->slots[i]->current;
-
-		if (p && p->want && p->breaker && p->gen == f->roll.gen)
-			return f->slots[i];
-	}
-	return NULL;
+	return trial_judge(f, s);
 }
 
 static void step_rest(struct fleet *f)
 {
-	const struct slot *broken = find_broken(f);
+	const struct slot *broken = trial_find_broken(f);
 
 	if (broken) {
-		char *why = xstrdup(broken->current->breaker);
-
-		go_back(f, broken, why);
-		free(why);
+		roll_give_up(f, broken);
 		return;
 	}
 	for (size_t i = 0; i < f->n_slots; i++) {
@@ -437,7 +305,23 @@ static void step_rest(struct fleet *f)
 			if (!roll_one(f, s))
 				return;
 	}
-	finish(f, NULL);
+	if (f->roll.untried) {
+		set_nothing_pending(f);
+		f->roll.ended_ms = clock_mono_ms();
+		roll_step(f, ROLL_EV_UNTRIED);
+		return;
+	}
+	roll_finish(f, NULL);
+}
+
+static void step_watch(struct fleet *f)
+{
+	const struct slot *broken = trial_find_broken(f);
+
+	if (!f->roll.untried)
+		roll_finish(f, NULL);
+	else if (broken)
+		roll_give_up(f, broken);
 }
 
 void fleet_roll_step(struct fleet *f)
@@ -450,11 +334,16 @@ void fleet_roll_step(struct fleet *f)
 			step_rest(f);
 		return;
 	case ROLL_REST:
+		trial_go_on(f);
 		step_rest(f);
+		return;
+	case ROLL_WATCH:
+		trial_go_on(f);
+		step_watch(f);
 		return;
 	case ROLL_BACK:
 		if (fleet_has_settled(f))
-			finish(f, f->roll.why_back);
+			roll_finish(f, f->roll.why_back);
 		return;
 	case ROLL_N_PHASES:
 		break;

@@ -30,6 +30,14 @@ static const struct cell table[ROLL_N_PHASES][ROLL_N_EVENTS] = {
 		{
 			[ROLL_EV_RELOAD] = GO(CANARY),
 			[ROLL_EV_RESTART] = GO(REST),
+			[ROLL_EV_UNTRIED] = GO(WATCH),
+			[ROLL_EV_BROKE] = GO(BACK),
+			[ROLL_EV_OVER] = GO(IDLE),
+		},
+	[ROLL_WATCH] =
+		{
+			[ROLL_EV_RELOAD] = GO(CANARY),
+			[ROLL_EV_RESTART] = GO(REST),
 			[ROLL_EV_BROKE] = GO(BACK),
 			[ROLL_EV_OVER] = GO(IDLE),
 		},

@@ -5,6 +5,8 @@
  *   canary  a reload's first slot: its new worker is in charge and has to prove the handler, the
  *           other slots keep their workers
  *   rest    the slots that are to be done, one after the other; a restart begins here
+ *   watch   done, and the reload says so; but the new generation had no room to be tried in, and
+ *           its first tasks still decide
  *   back    the new generation failed: its workers leave, those of the generation before start
  *
  * Pure. What an event means for slots and processes is roll.c's.
@@ -18,12 +20,14 @@
 	X(IDLE, "idle") \
 	X(CANARY, "canary") \
 	X(REST, "rest") \
+	X(WATCH, "watch") \
 	X(BACK, "back")
 
 #define ROLL_EVENTS(X) \
 	X(RELOAD, "reload")   /* every slot, with a new generation */ \
 	X(RESTART, "restart") /* one slot, with the newest one */ \
 	X(TRIED, "tried")     /* the canary has shown what can be seen of it */ \
+	X(UNTRIED, "untried") /* nothing is left to do but to see the first task of it */ \
 	X(BROKE, "broke")     /* a new worker failed, and there is something to go back to */ \
 	X(OVER, "over")       /* nothing is left to do, or it cannot go on */
 

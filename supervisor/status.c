@@ -134,7 +134,7 @@ static json_t *roll_json(const struct fleet *f)
 {
 	const struct slot *canary = fleet_canary(f);
 
-	if (!fleet_is_rolling(f))
+	if (f->roll.phase == ROLL_IDLE)
 		return json_null();
 	return json_pack("{s:s, s:I, s:o}", "phase", roll_phase_word(f->roll.phase), "generation",
 			 (json_int_t)f->roll.gen->number, "canary",

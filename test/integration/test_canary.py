@@ -7,6 +7,8 @@ import pytest
 from fakesup import fake, queue  # noqa: F401 (a fixture)
 from waiting import wait_until
 
+# Where a handler is tried with tasks there are enough of them for a second and more: on an idle
+# queue it would pass.
 FAST = {"retry_delay": "50ms", "retry_jitter": "0%", "concurrency": 4, "breaker_delay": "1h"}
 
 
@@ -39,7 +41,7 @@ def generations(s):
 @pytest.mark.parametrize("code,text", [(1, "10 tasks in a row failed at once, the last with: "
                                         "exit 1"), (127, "the handler is broken: exit 127")])
 def test_a_reload_to_a_broken_handler_goes_back(sup, server, journal, code, text):
-    s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=100"))},
+    s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=150"))},
             supervisor={"workers": 4})
     old = {w["slot"]: w["pid"] for w in s.wait_ready(4)}
     ids = server.add("q", *[b"x"] * 200)
@@ -62,17 +64,17 @@ def test_a_reload_to_a_broken_handler_goes_back(sup, server, journal, code, text
 
 
 def test_a_queue_with_one_worker_goes_back_too(sup, server, journal):
-    s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=20"))},
+    s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=50"))},
             supervisor={"workers": 1})
     s.wait_ready(1)
-    server.add("q", *[b"x"] * 100)
+    server.add("q", *[b"x"] * 150)
     journal.wait_ended(4)
     s.queues["q"]["handler"] = journal.handler("exit=1", "until=99")
     s.write_ini()
     assert s.ctl("reload").returncode == 1
     server.wait_empty("q", 60)
-    assert server.counters("q")["done"] == 100 and not server.dead("q")
-    assert sum(journal.runs().values()) <= 120
+    assert server.counters("q")["done"] == 150 and not server.dead("q")
+    assert sum(journal.runs().values()) <= 170
     # The old configuration again, and a good new one: both are taken.
     for knob in ("sleep=20", "sleep=1"):
         s.queues["q"]["handler"] = journal.handler(knob)
@@ -82,10 +84,10 @@ def test_a_queue_with_one_worker_goes_back_too(sup, server, journal):
 
 
 def test_a_crash_after_going_back_starts_the_old_generation(sup, server, journal):
-    s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=20"))},
+    s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=50"))},
             supervisor={"workers": 2})
     s.wait_ready(2)
-    server.add("q", *[b"x"] * 60)
+    server.add("q", *[b"x"] * 300)
     s.queues["q"]["handler"] = journal.handler("exit=78", "until=99")
     s.write_ini()
     assert s.ctl("reload").returncode == 1
@@ -94,7 +96,7 @@ def test_a_crash_after_going_back_starts_the_old_generation(sup, server, journal
         wait_until(lambda: w["pid"] not in s.pids() and len(s.ready()) == 2)
     assert generations(s) == [1, 1]
     server.wait_empty("q", 60)
-    assert server.counters("q")["done"] == 60
+    assert server.counters("q")["done"] == 300
 
 
 def test_a_handler_that_was_broken_before_is_nothing_to_go_back_to(sup, server, journal):
@@ -134,20 +136,52 @@ def test_a_suspect_set_aside_in_the_canary_does_not_end_the_reload(sup, server, 
     assert server.counters("q")["done"] == 2 and generations(s) == [2, 2]
 
 
+def test_a_full_queue_tries_the_new_handler_in_one_worker_first(sup, server, journal, gate):
+    """Nothing can be tried while old tasks have all the places: the first that come free decide."""
+    s = sup(queues={"q": dict(FAST, handler=journal.handler())}, supervisor={"workers": 4})
+    s.wait_ready(4)
+    server.add("q", *[b"do " + str(gate).encode()] * 16)
+    wait_until(lambda: len(journal.running()) == 16, 20, "all places are taken")
+    server.add("q", *[b"x"] * 150)
+    s.queues["q"]["handler"] = journal.handler("exit=1", "until=99")
+    s.write_ini()
+    s.ctl("reload", check=0)                     # it waits for no task of an old worker
+    assert generations(s) == [2] * 4 and roll(s)["phase"] == "watch"
+    gate.open()
+    wait_until(lambda: not s.last_reload()["ok"], 20, "it went back")
+    assert "the last with: exit 1; rolled back to generation 1" in s.last_reload()["error"]
+    server.wait_empty("q", 60)
+    assert server.counters("q")["done"] == 166 and not server.dead("q")
+    assert len([i for i, n in journal.runs().items() if n > 1]) <= 20
+    assert generations(s) == [1] * 4 and journal.most_at_once() <= 16
+
+
+def test_a_full_queue_gets_all_its_places_back_after_a_good_reload(sup, server, journal, gate):
+    s = sup(queues={"q": dict(FAST, handler=journal.handler())}, supervisor={"workers": 4})
+    s.wait_ready(4)
+    server.add("q", *[b"do " + str(gate).encode()] * 16)
+    wait_until(lambda: len(journal.running()) == 16, 20, "all places are taken")
+    s.ctl("reload", check=0)
+    assert roll(s)["phase"] == "watch"
+    gate.open()
+    wait_until(lambda: [w["credit"] for w in s.workers()] == [4] * 4, 20, "all have their credit")
+    assert roll(s) is None and s.last_reload()["ok"]
+
+
 def test_one_queue_goes_back_and_another_goes_on(sup, server, journal):
-    good = dict(FAST, handler=journal.handler("sleep=20"), workers=2)
+    good = dict(FAST, handler=journal.handler("sleep=50"), workers=2)
     s = sup(queues={"a": dict(good), "b": dict(good)})
     s.wait_ready(4)
-    server.add("a", *[b"x"] * 40)
+    server.add("a", *[b"x"] * 300)
     server.add("b", *[b"x"] * 40)
     s.queues["a"]["handler"] = journal.handler("exit=78", "until=99")
     s.write_ini()
     done = s.ctl("reload")
     assert done.returncode == 1 and "a/" in done.err and "b/" not in done.err
     assert {q["name"]: q["generation"] for q in s.status()["queues"]} == {"a": 1, "b": 2}
-    for name in "ab":
-        server.wait_empty(name)
-        assert server.counters(name)["done"] == 40
+    for name, n in (("a", 300), ("b", 40)):
+        server.wait_empty(name, 60)
+        assert server.counters(name)["done"] == n
 
 
 # --------------------------------------------------------------------------- with fake workers
@@ -174,6 +208,45 @@ def test_the_others_wait_for_the_canary(fake):
     assert s.status()["supervisor"]["state"] == "reloading"
     assert s.wait_reload(1)["ok"]
     assert "passes: no task came to try it with" in s.out() and roll(s) is None
+
+
+def test_an_old_worker_that_dies_on_trial_has_a_successor_at_once(fake):
+    """Of its own generation, and not only when the roll comes to its slot."""
+    s = start(fake, LONG, workers=2)
+    s.set_knobs()
+    s.signal(signal.SIGHUP)
+    canary = wait_canary(s)
+    s.set_knobs(**LONG)
+    victim, = [w for w in s.ready() if w["slot"] != canary["slot"]]
+    os.kill(victim["pid"], signal.SIGKILL)
+    again = wait_until(lambda: [w for w in s.ready() if w["slot"] == victim["slot"] and
+                                w["pid"] != victim["pid"]], what="it has a successor")[0]
+    assert again["generation"] == 1 and roll(s)["phase"] == "canary"
+    wait_until(lambda: [w for w in s.ready() if w["pid"] == again["pid"] and w["running"]] or
+               roll(s) is None, what="which takes tasks")
+    assert s.wait_reload(1)["ok"]
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_one_without_room_is_watched_until_its_first_task(fake, works):
+    """All places are held by old tasks: the reload does not wait for them, its trial does."""
+    full = {"tasks": 2, "task_ms": 600000}
+    s = start(fake, full, workers=2)
+    wait_until(lambda: sum(w["running"] for w in s.workers()) == 4)
+    old = s.pids()
+    s.set_knobs(**dict({"tasks": 2, "task_ms": 10}, **({} if works else {"fail": "exit 3"})))
+    assert s.request("reload", wait=True)["ok"]
+    assert generations(s) == [2, 2] and roll(s)["phase"] == "watch"
+    assert "passes: no task could tell so far" in s.out()
+    if works:
+        os.kill(old[0], signal.SIGKILL)          # its places come free
+        wait_until(lambda: roll(s) is None)
+        assert s.last_reload()["ok"] and generations(s) == [2, 2]
+        return
+    os.kill(old[0], signal.SIGKILL)
+    wait_until(lambda: not s.last_reload()["ok"])
+    assert "exit 3; rolled back to generation 1" in s.last_reload()["error"]
+    assert generations(s) == [1, 1] and s.status()["supervisor"]["state"] == "running"
 
 
 @pytest.mark.parametrize("knobs,why", [(BRIEF, "it finished a task"), (LONG, "a task runs")])

@@ -10,11 +10,9 @@
 
 /* One line a phase, one letter an event, in the order of ROLL_EVENTS; "-" cannot happen. */
 static const char *const expected[ROLL_N_PHASES] = {
-	/*               reload restart tried broke over */
-	[ROLL_IDLE] = "cr---",
-	[ROLL_CANARY] = "ccrbi",
-	[ROLL_REST] = "cr-bi",
-	[ROLL_BACK] = "cb--i",
+	/*               reload restart tried untried broke over */
+	[ROLL_IDLE] = "cr----",  [ROLL_CANARY] = "ccr-bi", [ROLL_REST] = "cr-wbi",
+	[ROLL_WATCH] = "cr--bi", [ROLL_BACK] = "cb---i",
 };
 
 static void every_cell_is_as_written(void **state)
