@@ -17,15 +17,18 @@ end
 -- tostring() would give 1.79e+12.
 local function text(n) return string.format('%.0f', n) end
 
--- types: key -> expected type. An error message, or nil.
+-- types: key -> expected type. An error message; or nil, and the keys that there are.
 local function wrong_type(types)
+  local there = {}
   for key, want in pairs(types) do
     local got = redis.call('TYPE', key)
     got = got.ok or got
+    there[key] = got ~= 'none'
     if got ~= 'none' and got ~= want then
       return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. got .. ', not a ' .. want)
     end
   end
+  return nil, there
 end
 
 local function unlock_at_oom(stream) redis.call('XDEL', stream, '0-0') end

@@ -18,9 +18,9 @@
 local stream, delayed, bodies, dead, held = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, ckpt, crash, progress = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local group, me, keep_entries = ARGV[1], ARGV[2], ARGV[3] == '1'
-local bad = wrong_type({[delayed] = 'zset', [bodies] = 'hash', [dead] = 'stream', [held] = 'stream',
-                        [counters] = 'hash', [ckpt] = 'hash', [crash] = 'hash',
-                        [progress] = 'hash'})
+local bad, there = wrong_type({
+  [delayed] = 'zset', [bodies] = 'hash', [dead] = 'stream', [held] = 'stream', [counters] = 'hash',
+  [ckpt] = 'hash', [crash] = 'hash', [progress] = 'hash'})
 if bad then return bad end
 unlock_at_oom(stream)
 redis.call('XACK', stream, group, '0-0')
@@ -36,9 +36,9 @@ local function finish()
     if n > 0 then redis.call('HINCRBY', counters, name, n) end
   end
   if #finished > 0 then
-    call_paged({'HDEL', ckpt}, finished, {})
-    call_paged({'HDEL', crash}, finished, {})
-    call_paged({'HDEL', progress}, finished, {})
+    for _, key in ipairs({ckpt, crash, progress}) do -- mostly there are none
+      if there[key] then call_paged({'HDEL', key}, finished, {}) end
+    end
     call_paged({'XACK', stream, group}, finished, {})
     if not keep_entries then call_paged({'XDEL', stream}, finished, {}) end
   end

@@ -1,6 +1,7 @@
 """A random walk through the protocol: workers that run, stall, die and come back as zombies, an
 operator, and a Redis that now and then is full or forbids something. After every step each accepted
-entry is in one place, no delivery count has fallen, and the counters add up.
+entry is in one place, no delivery count has fallen, the counters add up, and every task has, wherever
+it is, the last checkpoint that was kept.
 
 REDISQ_SEEDS=60 walks for a minute."""
 import os
@@ -9,7 +10,8 @@ import random
 import pytest
 import redis
 
-from protocol import (LEASE, RELEASED, Protocol, crash, done, hold, letter, refused, release, retry)
+from protocol import (LEASE, RELEASED, Protocol, crash, done, hold, letter, refused, release, retry,
+                      said)
 
 STEPS = 500
 SEEDS = int(os.environ.get("REDISQ_SEEDS", "3"))
@@ -30,6 +32,8 @@ class Walk(Protocol):
         self.n_added = self.n_names = 0
         self.highest = {}   # entry -> the highest delivery count seen
         self.settled = set()  # (entry, token) whose settlement was accepted
+        self.left = {}      # payload -> the checkpoints it may have: one, but after a refusal
+        self.n_said = 0
 
     def pick(self, things):
         return self.rng.choice(sorted(things)) if things else None
@@ -105,11 +109,40 @@ class Walk(Protocol):
         some = self.rng.sample(sorted(tasks.items()), min(len(tasks), self.rng.randint(1, 5)))
         verdicts = [self.rng.choice([done, done, retry, crash, letter, hold, release])(task)
                     for task in some]
-        for (entry, token), verdict, answer in zip(some, verdicts, self.settle(name, *verdicts)):
+        front = [said(task, self.a_checkpoint(task)) for task in some if self.rng.random() < 0.3]
+        entries = dict(self.entries(self.queue))
+        carried = {c[1]: (self.payload(entries[c[1]]), c[3]) for c in front if c[1] in entries}
+        for (entry, token), verdict, answer in zip(some, verdicts,
+                                                   self.settle(name, *front, *verdicts)):
             del tasks[entry]
+            if answer == 1 and entry in carried and (verdict[0] != "L" or self.r is self.rich):
+                payload, value = carried[entry]
+                self.left[payload] = {value}
             if answer == 1 and verdict[0] != "L":
                 assert (entry, token) not in self.settled
                 self.settled.add((entry, token))
+
+    def a_checkpoint(self, task):
+        """A new one, which the task may have from now on, if it is the caller's."""
+        self.n_said += 1
+        value = b"c%d" % self.n_said
+        fields = dict(self.entries(self.queue)).get(task[0])
+        if fields and self.is_of(task):
+            self.left.setdefault(self.payload(fields), {None}).add(value)
+        return value
+
+    def is_of(self, task):
+        owner, _, count = self.pending().get(task[0], ("", 0, 0))
+        return count == task[1] and task[0] in self.workers.get(owner, ("", {}))[1]
+
+    def step_note(self):
+        name = self.worker()
+        task = self.pick(self.workers[name][1].items()) if name else None
+        if task:
+            value = self.a_checkpoint(task)
+            kept = self.note(name, ("P",) + task + ("9 %",), ("C",) + task + (value,))
+            if kept == [1, 1]:
+                assert self.rich.hget(self.ckpt, task[0]) == value
 
     def step_late_copy(self):
         """Of a command of the dead, or of one that was settled before."""
@@ -121,7 +154,8 @@ class Walk(Protocol):
                 return  # it has not been taken away yet: a true one
             verdict = self.rng.choice([done, retry, crash, letter, hold, release])
             before = self.dumps()
-            assert self.settle(name, verdict((entry, token))) in ([0], [-1])
+            assert self.settle(name, said((entry, token), "late"), verdict((entry, token))) in ([0], [-1])
+            assert self.note(name, ("C", entry, token, "late")) in ([0], [-1])
             assert self.dumps() == before
 
     def step_renew(self):
@@ -161,6 +195,23 @@ class Walk(Protocol):
         for name in [n.decode() for n in self.rich.hkeys(self.names)]:
             self.delconsumer(name, "")
 
+    def payload(self, fields):
+        return fields[2 * [bytes(f) for f in fields[::2]].index(b"payload") + 1].decode()
+
+    def checkpoints(self):
+        """{payload: what its next attempt would be given}"""
+        out = {}
+        for i, fields in self.entries(self.queue):
+            out[self.payload(fields)] = self.rich.hget(self.ckpt, i)
+        for i in self.rich.zrange(self.delayed, 0, -1):
+            body = self.body(i)
+            out[self.payload(body["fields"])] = body["ckpt"].encode() or None
+        for key in (self.dead, self.held):
+            for _, fields in self.entries(key):
+                out[self.payload(fields)] = dict(zip(fields[::2], fields[1::2])).get(
+                    b"redisq.checkpoint")
+        return out
+
     # ---- the walk
     def step(self):
         steps = [getattr(self, n) for n in dir(self) if n.startswith("step_")]
@@ -195,6 +246,10 @@ class Walk(Protocol):
         for entry, n in self.counts().items():
             assert n >= self.highest.get(entry, 0), where
             self.highest[entry] = n
+        found = self.checkpoints()
+        for payload in places:
+            assert found.get(payload) in self.left.get(payload, {None}), (where, payload)
+            self.left[payload] = {found.get(payload)}
         # The bodies are those of delayed tasks; one may be left where a step was refused midway.
         delayed = set(self.rich.zrange(self.delayed, 0, -1))
         assert delayed <= set(self.rich.hkeys(self.bodies)), where
@@ -225,4 +280,4 @@ def test_a_random_walk_loses_nothing_and_doubles_nothing(server, seed):
     walk.step_names()
     assert set(walk.server.consumers(walk.queue)) == {name}
     assert walk.pending() == {} and walk.rich.xlen(walk.queue) == 0
-    assert not walk.rich.exists(walk.delayed, walk.ckpt)
+    assert not walk.rich.exists(walk.delayed, walk.ckpt, walk.progress)

@@ -161,6 +161,50 @@ def test_checkpoints_outlive_an_outage_of_redis(sup, server, proxy, shell, gate)
     assert [r[2] for r in shell.runs()] == ["", "2"]
 
 
+def test_what_cannot_be_kept_is_said_once_and_holds_up_nothing(sup, server, shell, gate):
+    s = sup(queues=shell.queue(), supervisor={"workers": 1})
+    s.wait_ready(1)
+    server.r.execute_command("ACL", "SETUSER", "default", "-hset")
+    server.add("q", b"say checkpoint 1; say progress 1; hold; say checkpoint 2")
+    wait_until(lambda: "keeping checkpoints" in s.log("q"), 20, "it is said")
+    done = server.add("q", *[b"say checkpoint 3"] * 5)
+    wait_until(lambda: server.counters("q").get("done") == len(done), 20, "the others go on")
+    assert s.log("q").count("keeping checkpoints") == 1
+    server.r.execute_command("ACL", "SETUSER", "default", "+@all")
+    wait_until(lambda: "1" in kept(server).values(), 20, "it was tried again")
+    wait_until(lambda: "are kept again" in s.log("q"), 20)
+    gate.open()
+    nothing_is_left(s, server)
+    assert len(shell.runs()) == 6
+
+
+def test_a_full_redis_keeps_the_checkpoints_of_what_runs(sup, server, shell, gate):
+    s = sup(queues=shell.queue(), supervisor={"workers": 1})
+    task, = server.add("q", b"first || exit 0; hold; say checkpoint 1; kill -9 $PPID; sleep 60")
+    wait_until(lambda: len(shell.runs()) == 1, 20)
+    server.r.config_set("maxmemory-policy", "noeviction")
+    server.r.config_set("maxmemory", 1)
+    gate.open()
+    wait_until(lambda: len(shell.runs()) == 2, 20, "it runs again")
+    server.r.config_set("maxmemory", 0)
+    nothing_is_left(s, server)
+    assert [r[2] for r in shell.runs()] == ["", "1"]
+
+
+def test_a_stop_does_not_wait_for_a_checkpoint_that_does_not_come(sup, server, shell):
+    s = sup(queues=shell.queue(), supervisor={"workers": 1})
+    s.wait_ready(1)
+    server.r.execute_command("ACL", "SETUSER", "default", "-hget")
+    server.r.xadd("q", {"payload": "true", "redisq.attempt": "2"})
+    wait_until(lambda: "reading a checkpoint" in s.log("q"), 20)
+    s.signal(signal.SIGQUIT)
+    s.wait_exit(15)
+    server.r.execute_command("ACL", "SETUSER", "default", "+@all")
+    s.start()
+    nothing_is_left(s, server)
+    assert [r[0] for r in shell.runs()] == ["2"]
+
+
 def test_who_has_no_history_pays_nothing(sup, server, shell):
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     s.wait_ready(1)
