@@ -31,13 +31,18 @@ static int write_pid(const char *path)
 	return rc;
 }
 
+static int open_lock(const char *path)
+{
+	return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
 int instance_lock_take(struct instance_lock *l, const char *pid_file, struct err *e)
 {
 	char *path = xasprintf("%s.lock", pid_file);
 	int rc = -1;
 
 	*l = (struct instance_lock){.fd = -1};
-	l->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	l->fd = open_lock(path);
 	if (l->fd < 0) {
 		err_set(e, EXIT_CONFIG, "%s: %s; set pid_file to a place that can be written", path,
 			strerror(errno));
@@ -76,11 +81,58 @@ out:
 	return rc;
 }
 
+static bool is_at(int fd, const char *path)
+{
+	struct stat ours, there;
+
+	return fstat(fd, &ours) == 0 && lstat(path, &there) == 0 && ours.st_ino == there.st_ino &&
+	       ours.st_dev == there.st_dev;
+}
+
+/* A lock on the file that is there now, in place of the one on the file of before. */
+static enum instance_lock_is lock_again(struct instance_lock *l, const char *path)
+{
+	struct paths_who who = paths_self();
+	struct err e;
+	int fd;
+
+	if (paths_make_parent(&who, path, 0755, &e) < 0) {
+		errno = ENOENT;
+		return LOCK_FAILS;
+	}
+	fd = open_lock(path);
+	if (fd < 0)
+		return LOCK_FAILS;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		close(fd);
+		return LOCK_ANOTHERS;
+	}
+	close(l->fd);
+	l->fd = fd;
+	return LOCK_MADE_AGAIN;
+}
+
+enum instance_lock_is instance_lock_check(struct instance_lock *l)
+{
+	char *path = xasprintf("%s.lock", l->pid_file);
+	enum instance_lock_is is = LOCK_STANDS;
+
+	if (!is_at(l->fd, path))
+		is = lock_again(l, path);
+	if (is == LOCK_STANDS && access(l->pid_file, F_OK) < 0)
+		is = LOCK_MADE_AGAIN;
+	if (is == LOCK_MADE_AGAIN && write_pid(l->pid_file) < 0)
+		is = LOCK_FAILS;
+	free(path);
+	return is;
+}
+
 void instance_lock_release(struct instance_lock *l)
 {
 	if (l->fd < 0)
 		return;
-	unlink(l->pid_file);
+	if (readfile_number(l->pid_file, 0) == getpid())
+		unlink(l->pid_file);
 	close(l->fd);
 	l->fd = -1;
 	free(l->pid_file);
@@ -107,13 +159,20 @@ int slot_lock_open(const char *run_dir, const char *queue, unsigned slot)
 	buf_addf(&path, "%s/slot-", run_dir);
 	filename_stem(&path, queue);
 	buf_addf(&path, "-%u.lock", slot);
-	fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = open_lock(path.data);
 	if (fd < 0 && errno == ENOENT && make_again(run_dir))
-		fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		fd = open_lock(path.data);
 	saved = errno;
 	buf_release(&path);
 	errno = saved;
 	return fd;
+}
+
+bool slot_lock_is_lost(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_nlink == 0;
 }
 
 bool slot_lock_try(int fd)

@@ -1,5 +1,6 @@
 /* slot.c - see slot.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "fleet.h"
@@ -68,11 +69,29 @@ void tally_add(struct tally *t, const struct tally *more)
 	t->log_dropped += more->log_dropped;
 }
 
+/* Under the same number, which its procs hand on. Workers that are there keep the lock on the file
+ * that was removed, those that come get the one that counts. */
+static void renew_lock(struct slot *s)
+{
+	int fd;
+
+	if (!slot_lock_is_lost(s->lock_fd))
+		return;
+	fd = slot_lock_open(s->fleet->house->run_dir, s->fleet->queue, s->index);
+	if (fd < 0)
+		return; /* the next look tries again */
+	if (dup3(fd, s->lock_fd, O_CLOEXEC) >= 0)
+		s->lock_held = false;
+	close(fd);
+}
+
 /* Opened late, too: a full disk may have been cleared. Said once, and again when it is mended. */
 static void open_lock(struct slot *s)
 {
-	if (s->lock_fd >= 0)
+	if (s->lock_fd >= 0) {
+		renew_lock(s);
 		return;
+	}
 	s->lock_fd = slot_lock_open(s->fleet->house->run_dir, s->fleet->queue, s->index);
 	if (s->lock_fd >= 0) {
 		if (s->lock_error)

@@ -49,17 +49,18 @@ struct supervisor {
 	char *control_path; /* owned */
 
 	struct instance_lock lock;
-	struct logsink *logs;        /* owned */
-	struct control *control;     /* owned */
-	struct private_redis *redis; /* owned, NULL without -e */
-	struct daemon *daemon;       /* borrowed */
-	struct waiters waiters;      /* requests that wait for a fact */
-	int64_t started_ms;          /* monotonic */
-	int64_t ticked_ms;           /* boot clock of the last tick */
-	int64_t tick_interval_ms;    /* from one to the next */
-	int64_t tick_limit_ms;       /* the shortest heartbeat limit, 0 = none */
-	int64_t control_checked_ms;  /* boot clock */
-	bool had_terminal;           /* whose hang-up would end us */
+	struct logsink *logs;          /* owned */
+	struct control *control;       /* owned */
+	struct private_redis *redis;   /* owned, NULL without -e */
+	struct daemon *daemon;         /* borrowed */
+	struct waiters waiters;        /* requests that wait for a fact */
+	int64_t started_ms;            /* monotonic */
+	int64_t ticked_ms;             /* boot clock of the last tick */
+	int64_t tick_interval_ms;      /* from one to the next */
+	int64_t tick_limit_ms;         /* the shortest heartbeat limit, 0 = none */
+	int64_t files_checked_ms;      /* boot clock */
+	enum instance_lock_is lock_is; /* as of then */
+	bool had_terminal;             /* whose hang-up would end us */
 
 	struct sig_watch signals;
 	ev_prepare turn;

@@ -1,14 +1,18 @@
 /*
  * tick.c - the regular look of supervisor.h at what tells nobody: heartbeats, memory, the kernel's
- * OOM kills, a control socket that was removed. Its interval follows the shortest heartbeat limit
+ * OOM kills, files of ours that were removed. Its interval follows the shortest heartbeat limit
  * in force.
  */
+#include <errno.h>
+#include <unistd.h>
+
 #include "clock.h"
 #include "heartbeat.h"
 #include "log.h"
+#include "paths.h"
 #include "supervisor.h"
 
-#define CONTROL_CHECK_MS 10000
+#define FILES_CHECK_MS 2000
 
 /* The shortest limit of all queues, 0 = none has one. */
 static int64_t shortest_limit(const struct supervisor *sv)
@@ -25,14 +29,43 @@ static int64_t shortest_limit(const struct supervisor *sv)
 	return shortest;
 }
 
-static void check_control(struct supervisor *sv, int64_t now)
+static void check_control(struct supervisor *sv)
 {
-	if (now - sv->control_checked_ms < CONTROL_CHECK_MS)
-		return;
-	sv->control_checked_ms = now;
+	struct paths_who who = paths_self();
+	struct err e;
+
+	if (access(sv->control_path, F_OK) < 0 &&
+	    paths_make_parent(&who, sv->control_path, 0755, &e) < 0)
+		log_debug("%s", e.text); /* what follows says it to all */
 	if (control_check(sv->control))
 		log_warning("the control socket %s had been removed; made it again",
 			    sv->control_path);
+}
+
+/* The lock, the pid file and the control socket: in a directory that somebody may clean up. */
+static void check_files(struct supervisor *sv, int64_t now)
+{
+	enum instance_lock_is is;
+
+	if (now - sv->files_checked_ms < FILES_CHECK_MS)
+		return;
+	sv->files_checked_ms = now;
+	is = instance_lock_check(&sv->lock);
+	if (is == LOCK_MADE_AGAIN) {
+		log_warning("the pid file %s or its lock had been removed; made them again",
+			    sv->lock.pid_file);
+		house_changed(&sv->house); /* the slots' locks are likely to be gone, too */
+	} else if (is != sv->lock_is && is == LOCK_ANOTHERS) {
+		log_error("the lock of %s was removed, and another supervisor has taken it: two "
+			  "run; stop one of them",
+			  sv->lock.pid_file);
+	} else if (is != sv->lock_is && is == LOCK_FAILS) {
+		log_error("the lock of %s was removed and cannot be made again: %s",
+			  sv->lock.pid_file, strerror(errno));
+	}
+	sv->lock_is = is;
+	if (is != LOCK_ANOTHERS)
+		check_control(sv);
 }
 
 static void on_tick(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
@@ -46,7 +79,7 @@ static void on_tick(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents A
 	sv->ticked_ms = now;
 	list_each (it, &sv->fleets)
 		fleet_tick(list_entry(it, struct fleet, link), now);
-	check_control(sv, now);
+	check_files(sv, now);
 	oom_watch_look(&sv->house.oom);
 }
 

@@ -1,5 +1,6 @@
 """What the supervisor is started in and what happens around it: descriptors, limits, terminals,
 directories that go away, pauses. With fake workers."""
+import fcntl
 import glob
 import os
 import pty
@@ -107,6 +108,50 @@ def test_a_removed_run_directory_is_made_again(fake):
     wait_until(lambda: len(s.starts()) == 3)
     assert "slot lock of" not in s.out()
     assert s.stop() == 0
+
+
+def test_what_was_cleaned_up_below_us_comes_back_and_keeps_others_out(fake):
+    s = fake()
+    s.wait_ready()
+    pids = s.pids()
+    shutil.rmtree(s.run_dir)                     # as systemd-tmpfiles does it below /tmp
+    wait_until(lambda: s.status(), 15)
+    wait_until(lambda: os.path.exists(s.run_dir + "/slot-demo-1.lock"))
+    with open(s.supervisor["pid_file"]) as f:
+        assert int(f.read()) == s.pid
+    assert s.out().count("had been removed; made") == 2
+    other = subprocess.run(s.command(), env=s.env, capture_output=True, text=True, timeout=20)
+    assert other.returncode == 73 and str(s.pid) in other.stderr
+    assert s.pids() == pids and s.credit_out() == 8
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: len(s.starts()) == 3)
+    s.wait_ready()
+    new, = set(s.pids()) - set(pids)
+    assert os.readlink("/proc/%d/fd/6" % new) == s.run_dir + "/slot-demo-0.lock"
+    assert s.credit_out() == 8
+    os.unlink(s.supervisor["pid_file"])          # alone
+    wait_until(lambda: os.path.exists(s.supervisor["pid_file"]))
+    assert s.stop() == 0
+    assert not os.path.exists(s.supervisor["pid_file"])
+
+
+def test_a_second_supervisor_that_took_a_removed_lock_is_told_of_and_left_alone(fake):
+    s = fake(supervisor={"workers": 1})
+    s.wait_ready()
+    pid_file = s.supervisor["pid_file"]
+    lock = open(s.run_dir + "/new", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with open(s.run_dir + "/pid", "w") as f:
+        f.write("%d\n" % os.getpid())
+    os.rename(f.name, pid_file)
+    os.rename(lock.name, pid_file + ".lock")
+    wait_until(lambda: "two run; stop one of them" in s.out())
+    elapse(2.5)                                  # another look
+    assert s.out().count("two run; stop one of them") == 1
+    assert s.stop() == 0
+    with open(pid_file) as f:
+        assert int(f.read()) == os.getpid()
+    lock.close()
 
 
 def test_a_slot_without_lock_says_so_once_and_in_the_status(fake):
