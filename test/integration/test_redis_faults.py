@@ -80,7 +80,7 @@ LOST = [
 
 REFUSED = [
     Row("readonly", lambda t: t.server.r.replicaof("127.0.0.1", "1"),
-        lambda t: t.server.r.replicaof("NO", "ONE"), seconds=4, says="READONLY"),
+        lambda t: t.server.r.replicaof("NO", "ONE"), seconds=4, within=5, says="READONLY"),
     Row("masterdown",
         steps(config(replica_read_only="no", replica_serve_stale_data="no"),
               lambda t: t.server.r.replicaof("127.0.0.1", "1")),

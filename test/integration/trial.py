@@ -39,6 +39,7 @@ class Row:
     seconds: float = 2.0
     blind: typing.Optional[bool] = None     # consuming: True = must turn false, False = must not
     erases: bool = False                    # the group or its entries: at least once, then
+    within: float = RECOVERY                # seconds from its end to a new task that is done
     settles: bool = False                   # what has ended is settled while it lasts
     runs: int = 1                           # the task fails before that
     then: typing.Callable = lambda t: None  # what else must hold when the handlers have ended
@@ -163,7 +164,7 @@ class Trial:
         before = len(self.journal.ends())
         self.push(20)
         wait_until(lambda: len(self.journal.ends()) >= before + 20 and
-                   all(w["consuming"] for w in self.look()), RECOVERY,
+                   all(w["consuming"] for w in self.look()), self.row.within,
                    lambda: "work goes on: %d of %d, %r" % (
                        len(self.journal.ends()) - before, 20,
                        [w["consuming"] for w in self.sup.workers("q")]))
