@@ -17,6 +17,8 @@
  *   swept N              order N is done: nothing of the dead worker is left
  *   suspects N           N entries lie there that only a worker set aside may run
  *   cleared              I was set aside; none is left
+ *   replace TEXT         a task does not stop, and only my end can stop it: I take nothing new;
+ *                        said again until I am told to drain
  *   again ID             an entry that another had before runs here now
  * supervisor -> worker
  *   credit N             N more tasks may run at once here

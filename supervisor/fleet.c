@@ -261,6 +261,14 @@ void fleet_reconcile(struct fleet *f)
 		ev_timer_stop(f->house->loop, &f->lock_timer);
 }
 
+void fleet_recycle(struct fleet *f, struct slot *s)
+{
+	if (s->next || s->roll_pending)
+		return;
+	fleet_roll_slot(f, s);
+	s->recycling = true;
+}
+
 static void check_memory(struct fleet *f, struct slot *s)
 {
 	int64_t limit = conf_supervisor(f->house->conf)->max_memory;
@@ -276,8 +284,7 @@ static void check_memory(struct fleet *f, struct slot *s)
 		return;
 	log_warning("worker %d of %s/%u uses %lldM, max_memory is %lldM; replacing it", (int)p->pid,
 		    f->queue, s->index, (long long)(rss >> 20), (long long)(limit >> 20));
-	fleet_roll_slot(f, s);
-	s->recycling = true;
+	fleet_recycle(f, s);
 }
 
 static void tick_proc(struct proc *p, int64_t boot_ms)

@@ -70,6 +70,8 @@ struct fleet *fleet_new(struct house *house, const char *queue, struct generatio
 /* Only when fleet_is_gone(). */
 void fleet_free(struct fleet *f);
 
+/* Another worker in the place of the slot's, with what the supervisor knows of its deaths kept. */
+void fleet_recycle(struct fleet *f, struct slot *s);
 /* Workers wanted. */
 unsigned fleet_wanted(const struct fleet *f);
 bool fleet_slot_wanted(const struct fleet *f, const struct slot *s);

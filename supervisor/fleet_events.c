@@ -201,6 +201,14 @@ static void on_cleared(void *arg, struct proc *p)
 	fleet_cleared(((struct slot *)arg)->fleet, p);
 }
 
+static void on_replace(void *arg, struct proc *p)
+{
+	struct slot *s = arg;
+
+	if (p == s->current && fleet_slot_wanted(s->fleet, s))
+		fleet_recycle(s->fleet, s);
+}
+
 static enum proc_event on_death(void *arg, struct proc *p, const struct last_exit *how,
 				struct groups *left, struct obituary *who)
 {
@@ -240,5 +248,6 @@ const struct proc_events fleet_proc_events = {
 	.on_again = on_again,
 	.on_suspects = on_suspects,
 	.on_cleared = on_cleared,
+	.on_replace = on_replace,
 	.on_death = on_death,
 };

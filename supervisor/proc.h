@@ -62,6 +62,8 @@ struct proc_events {
 	void (*on_suspects)(void *arg, struct proc *p);
 	/* It was set aside, and takes any task again: there are none. */
 	void (*on_cleared)(void *arg, struct proc *p);
+	/* It wants another in its place. */
+	void (*on_replace)(void *arg, struct proc *p);
 	/*
 	 * Dead and buried, or never started (then without a board). The owner takes the credit
 	 * back (all of it when

@@ -99,6 +99,15 @@ static void on_cleared(struct proc *p, const char *rest ATTR_UNUSED)
 	p->events->on_cleared(p->arg, p);
 }
 
+static void on_replace(struct proc *p, const char *rest)
+{
+	char name[PROC_NAME_MAX];
+
+	log_warning("worker %d of %s has to be replaced: %s", (int)p->pid, proc_name(p, name),
+		    rest);
+	p->events->on_replace(p->arg, p);
+}
+
 void proc_on_word(void *arg, const char *word, const char *rest)
 {
 	static const struct {
@@ -109,6 +118,7 @@ void proc_on_word(void *arg, const char *word, const char *rest)
 		{"refused", on_refused}, {"breaker", on_breaker},       {"released", on_released},
 		{"works", on_works},     {"handed", on_handed},         {"swept", on_swept},
 		{"again", on_again},     {"cleared", on_cleared},       {"suspects", on_suspects},
+		{"replace", on_replace},
 	};
 	struct proc *p = arg;
 

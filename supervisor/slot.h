@@ -39,7 +39,7 @@ struct slot {
 	struct list olds;       /* of struct proc, owned */
 	bool stopped;           /* by the operator, until start */
 	bool roll_pending;      /* a roll has this slot still to do */
-	bool recycling;         /* ... for its memory: its deaths are not forgotten for that */
+	bool recycling;         /* ... its worker is worn out: deaths are not forgotten for that */
 	struct restart restart;
 	int64_t restarts; /* deaths that were followed by a start, or will be */
 	struct last_exit last_exit;
