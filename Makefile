@@ -27,7 +27,7 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototype
 # -isystem: the warnings are for our code, not for libev's macros.
 CPPFLAGS += -D_GNU_SOURCE -Icommon -I$(GEN)
 CFLAGS += -std=c11 -g $(WARN)
-LDLIBS := -lev -lhiredis -linih -ljansson -lpthread -lm
+LDLIBS := -lev -lhiredis -linih -ljansson -lpthread -ldl -lm
 
 ifeq ($(VARIANT),asan)
 CFLAGS += -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined \
@@ -69,7 +69,7 @@ SUPERVISOR := canary children control control_socket credit daemon facts fleet f
 	proc_words reload reloading restart roll roll_fsm roll_trial slot status supervisor supervisor_init suspects terminal tick verbs \
 	waiters
 WORKER := main worker worker_tasks worker_drain worker_breaker orders ledger task task_index task_table verdict breaker reply lease group args fields answer \
-	exec_exit child_env frames handler_exec queue_stream stream_open stream_read stream_settle stream_note \
+	exec_exit child_env frames handler_exec handler_so so_lib so_pool so_run queue_stream stream_open stream_read stream_settle stream_note \
 	stream_care stream_take stream_handover stream_trouble stream_policy eviction strays suspect
 CTL := client entry logtail main options out redis table target verb_audit verb_letters verb_logs verb_other \
 	verb_pending verb_process verb_push verb_show verb_stats verb_status wait
@@ -161,21 +161,16 @@ $(OUT)/fake-worker: $(OBJ)/test/integration/fake_worker.o $(OUT)/libredisq.a
 $(OUT)/clock-shim.so: test/integration/clock_shim.c
 	@mkdir -p $(@D)
 	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -fPIC -shared -o $@ $<
-
-# The benchmark's clients and handlers, never sanitized either.
-BENCH := $(OUT)/bench
-BENCH_TOOLS := $(addprefix $(BENCH)/,ceiling floor load noop_exec noop_pipe pace spawnloop)
-$(BENCH)/%: test/bench/%.c $(wildcard test/bench/*.h)
+# Library handlers are sanitized as the worker is. The second is of a version that does not exist.
+FAKE_LIBRARY = $(CC) $(CPPFLAGS) $(filter-out -fPIE,$(CFLAGS)) -Iworker -fPIC -shared \
+	$(filter -fsanitize=%,$(LDFLAGS)) -o $@ $<
+$(OUT)/fake-library.so: test/integration/fake_library.c worker/redisq_handler.h
 	@mkdir -p $(@D)
-	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $< -lhiredis
-$(BENCH)/npm: test/bench/package.json
-	@mkdir -p $(@D) && cp $< $(@D)
-	$(Q)$(call say,NPM,$(@D))cd $(@D) && npm install --silent --no-audit --no-fund && touch npm
-# make bench ROWS=so,ceiling N=20000 RUNS=5 SHORT=1       see test/bench/bench.py
-bench: all $(BENCH_TOOLS) $(BENCH)/npm
-	@RUNS=$(RUNS) N=$(N) SHORT=$(SHORT) /usr/bin/python3 test/bench/bench.py $(OUT) $(ROWS)
-
-TOOLS := $(BENCH_TOOLS) $(OUT)/fake-handler $(OUT)/clock-shim.so \
+	$(Q)$(call say,CC,$<)$(FAKE_LIBRARY)
+$(OUT)/fake-library-99.so: test/integration/fake_library.c worker/redisq_handler.h
+	@mkdir -p $(@D)
+	$(Q)$(call say,CC,$<)$(FAKE_LIBRARY) -DFAKE_ABI=99
+TOOLS := $(OUT)/fake-library.so $(OUT)/fake-library-99.so $(OUT)/fake-handler $(OUT)/clock-shim.so \
 	$(if $(wildcard test/integration/fake_worker.c),$(OUT)/fake-worker)
 tools: $(TOOLS)
 
@@ -192,6 +187,18 @@ else
 	@REDISQ_BUILD=$(abspath $(OUT)) nice /usr/bin/python3 test/chaos/chaos.py \
 		--seconds $(if $(filter file,$(origin SECONDS)),120,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif
+
+# make bench ROWS=so,ceiling N=20000 RUNS=5 SHORT=1       see test/bench/bench.py
+BENCH := $(OUT)/bench
+BENCH_TOOLS := $(addprefix $(BENCH)/,ceiling floor load noop_exec noop_pipe pace spawnloop)
+$(BENCH)/%: test/bench/%.c test/bench/bench.h test/bench/latency.h test/bench/link.h
+	@mkdir -p $(@D)
+	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $< -lhiredis
+$(BENCH)/npm: test/bench/package.json
+	@mkdir -p $(@D) && cp $< $(@D)
+	$(Q)$(call say,NPM,$(@D))cd $(@D) && npm install --silent --no-audit --no-fund && touch npm
+bench: all $(BENCH_TOOLS) $(BENCH)/npm
+	@RUNS=$(RUNS) N=$(N) SHORT=$(SHORT) /usr/bin/python3 test/bench/bench.py $(OUT) $(ROWS)
 
 test:
 	@sh test/run
@@ -246,6 +253,8 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DOC)/handlers $(MAN)/man1 $(MAN)/man5 $(MAN)/man8 \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/include
+	install -m 644 worker/redisq_handler.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 README.md LICENSE etc/redisq.ini worker/protocol.txt supervisor/control.txt $(DOC)
 	cp -R etc/handlers/. $(DOC)/handlers && chmod -R u=rwX,go=rX $(DOC)/handlers
 	install -m 644 supervisor/ctl/redisqctl.1 $(MAN)/man1
@@ -259,6 +268,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS))) $(MAN)/man1/redisqctl.1 \
 		$(MAN)/man5/redisq.ini.5 $(addprefix $(MAN)/man8/,$(notdir $(MAN8))) \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system/redisq-supervisor.service
+	rm -f $(DESTDIR)$(PREFIX)/include/redisq_handler.h
 	rm -rf $(DOC)
 
 clean:

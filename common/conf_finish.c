@@ -212,7 +212,7 @@ static void finish_queue(struct conf *c, const struct conf_queue *q, struct buf 
 		buf_addf(errs,
 			 "%s%s[queue %s] has no handler; write handler = exec PROGRAM ARG...\n",
 			 where ? where : "", where ? ": " : "", q->name);
-	if (q->handler.kind > CONF_HANDLER_EXEC)
+	if (q->handler.kind == CONF_HANDLER_PIPE)
 		buf_addf(errs,
 			 "%s: [queue %s] handler: the kind %s comes in a later version; use exec\n",
 			 conf_where(c, CONF_QUEUE, q->name, "handler"), q->name,

@@ -37,5 +37,6 @@ struct handler_ops {
 };
 
 extern const struct handler_ops handler_exec_ops;
+extern const struct handler_ops handler_so_ops;
 
 #endif

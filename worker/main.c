@@ -74,6 +74,18 @@ static void close_on_exec(void)
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
+/*
+ * A library in this process may print, and fd 1 is the way of our frames: they move to another one,
+ * and what is printed goes where stderr goes, to the supervisor, which logs it as it is and has it
+ * even if this process dies of what follows. The frames' new descriptor; -1 with errno.
+ */
+static int free_standard_output(void)
+{
+	int fd = fcntl(FD_FRAMES, F_DUPFD_CLOEXEC, FD_LOCK + 1);
+
+	return fd < 0 || dup2(STDERR_FILENO, FD_FRAMES) < 0 ? -1 : fd;
+}
+
 static int run(const struct options *o, const struct conf *c)
 {
 	const struct conf_queue *qc = conf_queue(c, o->queue);
@@ -81,6 +93,7 @@ static int run(const struct options *o, const struct conf *c)
 	struct worker w = {.slot = o->slot};
 	struct board *board;
 	int board_fd = -1;
+	int frames_fd = FD_FRAMES;
 	int code;
 
 	w.loop = ev_loop_new(EVFLAG_AUTO);
@@ -94,7 +107,11 @@ static int run(const struct options *o, const struct conf *c)
 		close(board_fd);
 	/* What handlers leave behind outside their group comes back to us to be swept. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	w.frames = frames_new(w.loop, FD_FRAMES, o->supervised, o->slot, (size_t)sc->log_line_max);
+	if (o->supervised && qc->handler.kind == CONF_HANDLER_SO)
+		frames_fd = free_standard_output();
+	if (frames_fd < 0)
+		return fail("redisq-worker: no descriptor is left for the log\n", EXIT_CONFIG);
+	w.frames = frames_new(w.loop, frames_fd, o->supervised, o->slot, (size_t)sc->log_line_max);
 	log_set_level((enum log_level)sc->log_level);
 	log_set_writer(frames_log, w.frames);
 	worker_init(&w, c, qc, o->slot, o->supervised ? FD_CHAN : -1, board, w.frames);
@@ -105,6 +122,8 @@ static int run(const struct options *o, const struct conf *c)
 	log_set_writer(NULL, NULL);
 	frames_free(w.frames, 1000);
 	board_unmap(board);
+	if (w.abandons_threads)
+		_exit(code); /* exit() would run the library's destructors beside its threads */
 	ev_loop_destroy(w.loop);
 	return code;
 }

@@ -35,7 +35,7 @@ int worker_may_ask(const struct worker *w)
 {
 	int limit;
 
-	if (w->phase != WORKER_RUNNING || w->quiet)
+	if (w->phase != WORKER_RUNNING || w->quiet || w->worn_out)
 		return 0;
 	if (w->quarantine && w->breaker.state != BREAKER_OPEN)
 		return ledger_in_use(&w->ledger) == 0 && ledger_free(&w->ledger) > 0;
@@ -184,6 +184,7 @@ void worker_init(struct worker *w, const struct conf *conf, const struct conf_qu
 
 static const struct handler_ops *const handlers[CONF_HANDLER_N_KINDS] = {
 	[CONF_HANDLER_EXEC] = &handler_exec_ops,
+	[CONF_HANDLER_SO] = &handler_so_ops,
 };
 
 int worker_run(struct worker *w)

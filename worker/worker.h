@@ -35,8 +35,11 @@ struct worker {
 	int slot;                    /* of the supervisor; 0 when alone */
 	enum worker_phase phase;
 	bool quiet;
-	bool quarantine; /* set aside: suspects only, one at a time */
-	bool stopping;   /* past the limit of the drain: nothing is started any more */
+	bool quarantine;       /* set aside: suspects only, one at a time */
+	bool worn_out;         /* a task cannot be stopped: nothing new, another takes our place */
+	bool abandons_threads; /* a handler's threads were stopped for good: nothing is taken
+				* down, the process just ends */
+	bool stopping;         /* past the limit of the drain: nothing is started any more */
 	bool ready;
 	bool said_works; /* the supervisor knows that the handler has run a task */
 	bool alone;      /* no supervisor ever was */
@@ -67,11 +70,13 @@ struct worker {
 	ev_timer heartbeat;
 	int64_t beat_put_off_ms; /* when a turn next pushes it back */
 	ev_timer limit;          /* drain: stop what still runs */
-	ev_timer give_up;        /* drain: leave whatever the state */
-	ev_timer probe;          /* breaker */
-	ev_timer first_task;     /* says what it waits for */
-	bool forced;             /* a handler was signalled at a limit */
-	int n_released;          /* given back since the others were told */
+	ev_timer worn;           /* worn out: says so again */
+	char worn_why[OUTCOME_ERROR_MAX];
+	ev_timer give_up;    /* drain: leave whatever the state */
+	ev_timer probe;      /* breaker */
+	ev_timer first_task; /* says what it waits for */
+	bool forced;         /* a handler was signalled at a limit */
+	int n_released;      /* given back since the others were told */
 	int64_t n_done;
 	struct obituary order; /* being read, word by word */
 };
@@ -124,6 +129,11 @@ int worker_note(struct worker *w, struct task *t, enum task_note what,
 void worker_finished(struct worker *w, struct task *t);
 /* Nothing of the handler is left to wait for: the answer to its leave(). */
 void worker_handler_left(struct worker *w);
+/*
+ * A task does not stop, and only the end of the process can stop it (`why`, for people): nothing
+ * new is taken, and another worker is asked for in our place; what else runs is finished.
+ */
+void worker_wear_out(struct worker *w, const char *why);
 /* The handler's process group, for the scoreboard; 0 = none any more. */
 void worker_set_pgid(struct worker *w, struct task *t, pid_t pgid);
 

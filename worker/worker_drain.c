@@ -12,6 +12,8 @@
 
 /* From the end of the limit and the grace to leaving whatever the state. */
 #define GIVE_UP_MS 700
+/* How often it is said that a worker that is worn out wants to be replaced. */
+#define WORN_OUT_AGAIN_S 30.0
 
 /* ------------------------------------------------------------------ words to the supervisor */
 
@@ -169,6 +171,38 @@ void worker_stop_fast(struct worker *w, const char *why)
 	worker_drain_on(w);
 }
 
+/* Said again as long as nothing follows: the new worker may not have become ready. */
+static void on_worn_out(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct worker *w = t->data;
+
+	if (w->chan && w->phase == WORKER_RUNNING)
+		chan_say(w->chan, "replace %s", w->worn_why);
+	else
+		ev_timer_stop(w->loop, t);
+}
+
+void worker_wear_out(struct worker *w, const char *why)
+{
+	log_error("%s: taking nothing new, %s", why,
+		  w->chan ? "another worker is to take this one's place"
+			  : "leaving when the other tasks are done");
+	w->forced = true;
+	if (w->worn_out)
+		return;
+	w->worn_out = true;
+	snprintf(w->worn_why, sizeof(w->worn_why), "%s", why);
+	w->qops->hold(w->queue);
+	if (w->phase != WORKER_RUNNING)
+		return;
+	if (w->alone) {
+		worker_drain(w, -1, "worn out");
+		return;
+	}
+	on_worn_out(w->loop, &w->worn, 0);
+	ev_timer_again(w->loop, &w->worn);
+}
+
 void worker_grant(struct worker *w, int n)
 {
 	int rest = ledger_grant(&w->ledger, n);
@@ -218,5 +252,7 @@ void worker_drain_init(struct worker *w)
 {
 	ev_init(&w->limit, on_limit);
 	ev_init(&w->give_up, on_give_up);
-	w->limit.data = w->give_up.data = w;
+	ev_init(&w->worn, on_worn_out);
+	w->worn.repeat = WORN_OUT_AGAIN_S;
+	w->limit.data = w->give_up.data = w->worn.data = w;
 }
