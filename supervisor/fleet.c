@@ -202,6 +202,25 @@ static void tend_graves(struct fleet *f)
 	}
 }
 
+static void abandon(struct proc *p)
+{
+	if (p && p->undead && proc_has_process(p))
+		proc_abandon(p);
+}
+
+void fleet_abandon_undead(struct fleet *f)
+{
+	for (size_t i = 0; i < f->n_slots; i++) {
+		struct slot *s = f->slots[i];
+		struct list *it;
+
+		abandon(s->current);
+		abandon(s->next);
+		list_each (it, &s->olds)
+			abandon(list_entry(it, struct proc, link));
+	}
+}
+
 void fleet_leave_graves(struct fleet *f)
 {
 	tend_graves(f);

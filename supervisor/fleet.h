@@ -95,6 +95,8 @@ void fleet_stay(struct fleet *f);
 void fleet_set_quiet(struct fleet *f, bool quiet);
 /* No process left. What cannot be killed is waited for by whoever stays, not by who leaves. */
 bool fleet_has_left(const struct fleet *f);
+/* At the supervisor's end: leaves workers behind that cannot be killed. */
+void fleet_abandon_undead(struct fleet *f);
 /* At the supervisor's end: forgets the graves and says so, which makes it a forced one. */
 void fleet_leave_graves(struct fleet *f);
 /* No process and no grave left. */

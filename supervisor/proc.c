@@ -36,6 +36,13 @@ static void on_timer(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents 
 			    (int)p->pid, proc_name(p, name));
 		p->house->forced = true;
 	}
+	if (p->state == PROC_KILLING && p->kill_sent && !p->undead) {
+		log_error(
+			"worker %d of %s cannot be killed: it waits in the kernel for a dead disk "
+			"or server; its slot stays empty until it is gone",
+			(int)p->pid, proc_name(p, name));
+		p->undead = true;
+	}
 	proc_step(p, PROC_EV_TIMEOUT);
 }
 
@@ -137,7 +144,7 @@ static bool start_process(struct proc *p)
 	free(p->refused);
 	p->refused = NULL;
 	p->was_ready = p->redis_wait = p->quiet = p->silent = p->works = false;
-	p->abort_sent = p->kill_sent = false;
+	p->abort_sent = p->kill_sent = p->undead = false;
 	p->heartbeat = (struct heartbeat){0};
 	p->started_ms = clock_mono_ms();
 	if (proc_spawn(p, &e) < 0) {

@@ -104,6 +104,7 @@ struct proc {
 	bool silent; /* it left an order of handover.h unanswered */
 	bool abort_sent;
 	bool kill_sent;
+	bool undead; /* and did not end it within kill_timeout: it waits in the kernel */
 	struct heartbeat heartbeat;
 	int64_t started_ms; /* monotonic */
 	char *consumer;     /* owned, NULL until it said it */
@@ -153,6 +154,8 @@ void proc_say_ordinary(struct proc *p);
 void proc_say_order(struct proc *p, const struct obituary *who);
 /* Looks at the heartbeat; `now_ms` on the boot clock. */
 void proc_check_heartbeat(struct proc *p, int64_t now_ms);
+/* At the supervisor's end: an undead one is left behind, as if it were dead and buried. */
+void proc_abandon(struct proc *p);
 /* RSS in bytes from /proc, 0 = unknown; also kept in rss_bytes. */
 int64_t proc_measure_rss(struct proc *p);
 /* Takes another generation for its next start. */

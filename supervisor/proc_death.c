@@ -167,6 +167,20 @@ static void forget_life(struct proc *p)
 	p->consumer = p->note = p->breaker = NULL;
 }
 
+void proc_abandon(struct proc *p)
+{
+	char name[PROC_NAME_MAX];
+
+	INVARIANT(p->undead);
+	log_error("leaving worker %d of %s behind, which cannot be killed", (int)p->pid,
+		  proc_name(p, name));
+	p->house->forced = true;
+	ev_io_stop(p->house->loop, &p->died);
+	slotlog_drain(p->log, p->pid);
+	forget_life(p);
+	proc_step(p, PROC_EV_DIED_GONE);
+}
+
 static void finish(struct proc *p)
 {
 	struct child_exit ignored;

@@ -215,6 +215,8 @@ static bool all_left(struct supervisor *sv)
 	struct list *it;
 
 	list_each (it, &sv->fleets)
+		fleet_abandon_undead(list_entry(it, struct fleet, link));
+	list_each (it, &sv->fleets)
 		if (!fleet_has_left(list_entry(it, struct fleet, link)))
 			return false;
 	/* A handler that cannot be killed may stand for ever. */

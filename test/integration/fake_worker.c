@@ -10,6 +10,7 @@
  *   refuse=TEXT      say refused TEXT and exit 78
  *   die_ms=N         die after N ms; die_code=N, die_signal=N say how (exit 1)
  *   hang_ms=N        the loop stands still from then on
+ *   stick=PATH       looks at PATH when it has been ready for a turn, and may not come back
  *   ignore_drain=1   goes on as if nothing had been said
  *   tasks=N          N tasks "run" as soon as there is credit; task_ms=N how long each (0 = for
  *                    ever: until stop or the drain's limit)
@@ -291,6 +292,7 @@ static bool is_due(const char *name)
 static void turn(void)
 {
 	int64_t now = clock_mono_ms();
+	char *path;
 
 	atomic_store(&me.board->heartbeat_ms, clock_boot_ms());
 	if (!me.ready && knob("ready_ms", 0) >= 0 && now - me.started_ms >= knob("ready_ms", 0) &&
@@ -315,6 +317,10 @@ static void turn(void)
 	}
 	while (is_due("hang_ms"))
 		pause();
+	if (me.ready && (path = knob_text("stick")) != NULL) {
+		note(access(path, F_OK) == 0 ? "there" : "not there");
+		free(path);
+	}
 	if ((me.task_end_ms && now >= me.task_end_ms) ||
 	    (me.drain_until_ms && now >= me.drain_until_ms))
 		end_tasks();
