@@ -1,5 +1,6 @@
 """Every fault of Redis, a row each: no worker exits, logs or spins for it; what runs goes on and is
 settled once; and within 10 s of its end work goes on. See trial.py."""
+import dataclasses
 import os
 import random
 import threading
@@ -64,6 +65,10 @@ def put_back(t):
     t.server.r.rename("aside", "q")
 
 
+def delayed(t):
+    return t.server.key("q", "delayed")
+
+
 LOST = [
     Row("nogroup", destroy_group, nothing, again=destroy_group, erases=True, says="NOGROUP"),
     Row("del", lambda t: t.server.r.delete("q"), nothing, again=lambda t: t.server.r.delete("q"),
@@ -73,6 +78,9 @@ LOST = [
     Row("noscript", lambda t: t.server.r.script_flush(), nothing,
         again=lambda t: t.server.r.script_flush(), blind=False, settles=True),
     Row("wrongtype", replace_by_a_string, put_back, says="WRONGTYPE"),
+    Row("wrongtype 2", lambda t: t.server.r.set(delayed(t), "a string"),
+        lambda t: t.server.r.delete(delayed(t)), blind=False,
+        then=lambda t: wait_until(lambda: "settling: WRONGTYPE" in t.sup.log("q"))),
 ]
 
 
@@ -210,7 +218,8 @@ def wedge(t):
 
 
 WAY = [
-    Row("stop", save_and_kill, lambda t: t.server.start(), blind=True, says="cmd link"),
+    # Longer than the longest back-off of a link.
+    Row("stop", save_and_kill, lambda t: t.server.start(), seconds=6, blind=True, says="link"),
     Row("vanish", lambda t: t.server.stop(), lambda t: t.server.start(), blind=True, erases=True),
     Row("loading", load_slowly, load_on, blind=True, says="LOADING"),
     Row("hung", lambda t: t.server.pause(), lambda t: t.server.go_on(), blind=True,
@@ -234,3 +243,14 @@ ROWS = LOST + REFUSED + TOLD + WAY
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_a_fault_of_redis(row, sup, server, links, journal, gate, tmp_path):
     Trial(row, sup, server, links, journal, gate, tmp_path).run()
+
+
+# Of each kind one; at OOM a new worker is let in, and what the dead one had is handed over.
+WITH_A_DEATH = [dataclasses.replace(row, runs=1) for row in ROWS if row.name in (
+    "readonly", "oom", "noreplicas", "busy", "noauth", "noperm", "tryagain", "hung", "loading",
+    "cut", "junk")]
+
+
+@pytest.mark.parametrize("row", WITH_A_DEATH, ids=[row.name for row in WITH_A_DEATH])
+def test_a_worker_that_dies_in_a_fault_of_redis(row, sup, server, links, journal, gate, tmp_path):
+    Trial(row, sup, server, links, journal, gate, tmp_path).run_with_a_death()

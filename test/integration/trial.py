@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import os
 import re
+import signal
 import time
 import typing
 
@@ -70,6 +71,7 @@ class Trial:
         server.add("q", *[b"do exit=1 until=%d " % row.runs + str(gate).encode()] * N_GATED)
         journal.wait_started(N_GATED)
         self.n_added = N_GATED
+        self.killed = 0
 
     # ---- looking
     def own_lines(self):
@@ -95,6 +97,8 @@ class Trial:
 
     def look(self):
         rows = self.sup.workers("q")
+        if self.killed:
+            return rows
         for w in rows:
             self.seen[w["slot"]].add(w["consuming"])
         assert sorted(w["pid"] for w in rows) == self.pids, "no worker exits"
@@ -180,6 +184,38 @@ class Trial:
         assert len(runs) == self.n_added
         assert sum(runs.values()) == self.n_added + N_GATED * (self.row.runs - 1)
         assert self.server.counters("q")["done"] == self.n_added
+        audit = self.sup.ctl("audit", "q")
+        assert audit.returncode == 0, audit.out + audit.err
+
+    def kill_one(self):
+        """One that runs tasks; they will run again."""
+        victim = self.journal.starts()[0]["ppid"]
+        tasks = {e["id"] for e in self.journal.starts() if e["ppid"] == victim}
+        self.killed = len(tasks)
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: not [pid for pid, task in self.journal.running().items()
+                                if task in tasks], 10, "its handlers are gone")
+        wait_until(lambda: len([p for p in self.sup.pids("q") if p not in self.pids]) == 1, 10,
+                   "there is another")
+
+    def run_with_a_death(self):
+        """A worker is killed during the fault: its successor has met no better Redis, and what it
+        had is handed over when there is one."""
+        self.row.begin(self)
+        begun = time.monotonic()
+        wait_until(lambda: time.monotonic() - begun >= 0.3, every=0.02)
+        self.kill_one()
+        wait_until(lambda: time.monotonic() - begun >= 1.5, every=0.02)
+        self.gate.open()
+        self.row.end(self)
+        self.push(10)
+        wait_until(lambda: len(self.sup.ready("q")) == 2 and
+                   all(w["consuming"] for w in self.sup.workers("q")), RECOVERY, "both consume")
+        self.server.wait_empty("q", RECOVERY)
+        runs = self.journal.runs()
+        assert len(runs) == self.n_added and sum(runs.values()) == self.n_added + self.killed
+        assert self.server.counters("q")["done"] == self.n_added
+        assert sum(w["restarts"] for w in self.sup.workers("q")) == 1
         audit = self.sup.ctl("audit", "q")
         assert audit.returncode == 0, audit.out + audit.err
 
