@@ -37,7 +37,7 @@ class Row:
     met: typing.Callable = lambda t: True
     some: bool = False
     again: typing.Callable = lambda t: None
-    seconds: float = 2.0
+    seconds: float = 1.6
     blind: typing.Optional[bool] = None     # consuming: True = must turn false, False = must not
     erases: bool = False                    # the group or its entries: at least once, then
     within: float = RECOVERY                # seconds from its end to a new task that is done
@@ -74,6 +74,9 @@ class Trial:
         self.killed = 0
 
     # ---- looking
+    def supervisor_lines(self):
+        return self.sup.out().count("\n")
+
     def own_lines(self):
         """{slot: lines of the worker itself so far}."""
         return {slot: [x for x in text.splitlines() if " E [-] " in x or " [-] " in x]
@@ -111,6 +114,7 @@ class Trial:
         self.lines_before = {slot: len(x) for slot, x in self.own_lines().items()}
         ticks = {p: procs.cpu_ticks(p) for p in self.pids}
         asked, accepted = self.asked(), self.links.accepted
+        supervisor = self.supervisor_lines()
         begun = time.monotonic()
         row.begin(self)
         tick = [begun]
@@ -130,10 +134,12 @@ class Trial:
         cpu = max((procs.cpu_ticks(p) - n) * TICK / lasted for p, n in ticks.items())
         lines = self.said()
         most = max(len(x) / lasted for x in lines.values())
-        print("trial: %-12s %.1f s, %.1f lines/s, %.0f commands/s, %.0f connects/s, %.1f %% CPU"
-              % (row.name, lasted, most, per_second, connects, 100 * cpu))
+        supervisor = self.supervisor_lines() - supervisor
+        print("trial: %-12s %.1f s, %.1f lines/s (supervisor: %d), %.0f commands/s, %.0f connects/s, %.1f %% CPU"
+              % (row.name, lasted, most, supervisor, per_second, connects, 100 * cpu))
         for slot, said in lines.items():
             assert len(said) <= LINES * lasted, (slot, said)
+        assert supervisor <= LINES * lasted
         assert per_second <= row.commands, per_second
         assert connects <= row.connects, connects
         assert cpu <= row.cpu, cpu
