@@ -34,6 +34,52 @@ void obituary_add(struct obituary *o, const char *id, uint64_t token)
 	t->token = token;
 }
 
+static bool is_entry_id(const char *id)
+{
+	size_t ms = strspn(id, "0123456789");
+	size_t seq = id[ms] == '-' ? strspn(id + ms + 1, "0123456789") : 0;
+
+	return ms > 0 && ms <= 19 && seq > 0 && seq <= 19 && id[ms + 1 + seq] == '\0';
+}
+
+/* Without leading zeros, as Redis writes them: the longer number is the larger one. */
+static int compare_numbers(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+	if (n_a != n_b)
+		return n_a < n_b ? -1 : 1;
+	return memcmp(a, b, n_a);
+}
+
+int obituary_compare_ids(const char *a, const char *b)
+{
+	size_t ms_a = strcspn(a, "-"), ms_b = strcspn(b, "-");
+	int by_ms = compare_numbers(a, ms_a, b, ms_b);
+
+	if (by_ms)
+		return by_ms;
+	a += ms_a;
+	b += ms_b;
+	return compare_numbers(a, strlen(a), b, strlen(b));
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return obituary_compare_ids(((const struct obituary_task *)a)->id,
+				    ((const struct obituary_task *)b)->id);
+}
+
+void obituary_sort(struct obituary *o)
+{
+	int kept = 0;
+
+	for (int i = 0; i < o->n_ran; i++)
+		if (is_entry_id(o->ran[i].id))
+			o->ran[kept++] = o->ran[i];
+	o->n_ran = kept;
+	if (kept > 1)
+		qsort(o->ran, (size_t)kept, sizeof(*o->ran), by_id);
+}
+
 /* A word that may be empty. */
 static const char *or_dash(const char *text)
 {

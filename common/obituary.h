@@ -37,6 +37,12 @@ void obituary_init(struct obituary *o);
 void obituary_release(struct obituary *o);
 void obituary_add(struct obituary *o, const char *id, uint64_t token);
 
+/* Puts what it ran in the order of Redis, which is that of the numbers in the ids; what is no entry
+ * id (a board may be torn) is left out. */
+void obituary_sort(struct obituary *o);
+/* <0, 0, >0: as strcmp(), of two entry ids. */
+int obituary_compare_ids(const char *a, const char *b);
+
 /* The lines of an order, each with its '\n' and within CHAN_LINE_MAX; all of it, of as many tasks
  * as a worker can run, within CHAN_BACKLOG_MAX. */
 void obituary_write(const struct obituary *o, struct buf *lines);

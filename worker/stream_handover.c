@@ -5,7 +5,8 @@
  * front of the next for a reason:
  *   1. CLIENT KILL of its links, if they belong to this life of the server: a read it had sent may
  *      else be served after we looked (seen 15 times of 15 over a slow path).
- *   2. handover, page by page: what it ran is charged, all of it is released.   -> "handed"
+ *   2. handover, page by page, each with what the dead ran of it: that is charged, all of it is
+ *      released.                                                               -> "handed"
  *   3. after BLOCK + 1 s again, uncharged: what was delivered into the dying socket all the same.
  *   4. the consumer is removed, if nothing is pending for it any more.          -> "swept"
  * A link that is lost in between starts the step anew; every step may be done twice.
@@ -17,6 +18,9 @@
 
 #define SECOND_LOOK_MS (STREAM_BLOCK_IDLE_MS + 1000)
 
+/* As many as one page of the script may release. */
+#define PAGE 1000
+
 enum step { STEP_KILL, STEP_HAND, STEP_WAIT, STEP_REMOVE };
 
 struct handover {
@@ -27,6 +31,7 @@ struct handover {
 	bool asking;
 	bool second; /* look */
 	char from[BOARD_ID_MAX];
+	int at; /* the first of who.ran behind `from` */
 	int64_t n_moved;
 	int64_t n_charged;
 	int64_t look_at_ms;
@@ -35,6 +40,7 @@ struct handover {
 static void begin_look(struct handover *h)
 {
 	snprintf(h->from, sizeof(h->from), "-");
+	h->at = 0;
 	h->step = STEP_KILL;
 }
 
@@ -124,7 +130,7 @@ static void on_page(void *arg, const struct redisReply *r)
 		return;
 	}
 	if (moved < 0) {
-		/* Another incarnation has the name, so it was empty and swept before. */
+		/* Another incarnation has the name: it was swept, or let go of by that one. */
 		log_warning("the name of dead %s is another worker's now: nothing is handed over",
 			    h->who.consumer);
 		q->events->on_swept(q->w, q, &h->who);
@@ -135,6 +141,9 @@ static void on_page(void *arg, const struct redisReply *r)
 	h->n_charged += reply_int(reply_at(r, 1), 0);
 	if (last.len > 0) {
 		snprintf(h->from, sizeof(h->from), "%.*s", (int)last.len, last.data);
+		while (h->at < h->who.n_ran &&
+		       obituary_compare_ids(h->who.ran[h->at].id, h->from) <= 0)
+			h->at++;
 		return;
 	}
 	handed(h);
@@ -145,13 +154,18 @@ static int send_page(struct handover *h)
 	struct queue *q = h->q;
 	struct args a;
 
+	bool charge = h->who.charge && !h->second;
+	int end = charge ? (int)min_i64(h->at + PAGE, h->who.n_ran) : h->at;
+
 	args_about(&a, h, q->keys.crash);
-	args_int(&a, h->who.charge && !h->second);
+	args_int(&a, charge);
 	args_int(&a, q->c->lease + SECOND_LOOK_MS);
 	args_str(&a, h->from);
+	/* No further than the list reaches, if it has to be cut. */
+	args_str(&a, charge && end < h->who.n_ran ? h->who.ran[end - 1].id : "+");
 	args_str(&a, h->who.cause);
-	args_int(&a, h->who.n_ran);
-	for (int i = 0; i < h->who.n_ran; i++) {
+	args_int(&a, end - h->at);
+	for (int i = h->at; i < end; i++) {
 		args_str(&a, h->who.ran[i].id);
 		args_int(&a, (int64_t)h->who.ran[i].token);
 	}
@@ -255,6 +269,7 @@ void stream_hand_over(struct queue *q, struct obituary *who)
 	h->q = q;
 	h->who = *who;
 	obituary_init(who);
+	obituary_sort(&h->who);
 	begin_look(h);
 	list_append(&q->handovers, &h->link);
 	if (q->phase != STREAM_OPEN)

@@ -94,8 +94,8 @@ class Protocol:
 
     # ---- the scripts
     def claim(self, name, nonce, ttl=LEASE, record=None):
-        return plain(self.run("claim", [self.claim_key(name), self.names, self.queue], self.group,
-                              name, nonce, record or nonce + " host boot 1", ttl))
+        return plain(self.run("claim", [self.claim_key(name), self.names, self.queue, self.crash],
+                              self.group, name, nonce, record or nonce + " host boot 1", ttl))
 
     def renew(self, me, nonce, *tasks, ttl=LEASE, window=100, record=None):
         return plain(self.run("renew", [self.claim_key(me), self.queue, self.crash, self.names],
@@ -138,11 +138,11 @@ class Protocol:
                                           self.ckpt, self.crash, self.counters],
                               limit, self.dead_max))
 
-    def handover(self, dead, nonce, *ran, charge=1, start="-", cause="alone worker signal 9 SIGKILL",
-                 ttl=LEASE):
+    def handover(self, dead, nonce, *ran, charge=1, start="-", to="+",
+                 cause="alone worker signal 9 SIGKILL", ttl=LEASE):
         """One page: [-1], or [moved, charged, last id of the page]."""
         return plain(self.run("handover", [self.queue, self.claim_key(dead), self.crash],
-                              self.group, dead, nonce, charge, ttl, start, cause, len(ran),
+                              self.group, dead, nonce, charge, ttl, start, to, cause, len(ran),
                               *[x for t in ran for x in t]))
 
     def delconsumer(self, name, nonce=""):

@@ -54,11 +54,34 @@ def test_the_claim_may_be_its_own_a_tombstone_or_gone(p, dead, holder):
     assert p.r.get(p.claim_key("w")) == b"dead:n1"
 
 
-@pytest.mark.parametrize("holder", ["n2 host boot 1", "dead:n2", "n11 host", "dead:dead:n1", "N1"])
+@pytest.mark.parametrize("holder", ["n2 host boot 1", "n11 host", "deadn1", "N1"])
 def test_the_name_lives_again_nothing_changes(p, dead, holder):
     p.r.set(p.claim_key("w"), holder)
     before = p.dumps()
     assert p.handover("w", "n1", *dead) == [-1]
+    assert p.dumps() == before
+
+
+def test_another_lifes_tombstone_hides_no_crash(p, dead):
+    """Two lives of one name died, and the order about the first came late: the tombstone it left
+    once turned the order about the second away, whose crash was then charged to nobody."""
+    p.r.delete(p.claim_key("w"))  # it has run out
+    assert p.handover("w", "n0") == [6, 0, ""]
+    assert p.r.get(p.claim_key("w")) == b"dead:n0"
+    assert p.handover("w", "n1", *dead[:4]) == [6, 4, ""]
+    assert crashes(p) == {i: "1:1:" + CAUSE for i, _ in dead[:4]}
+    assert p.r.get(p.claim_key("w")) == b"dead:n1"
+    assert p.handover("w", "n1", *dead[:4]) == [6, 0, ""]
+
+
+def test_under_another_lifes_tombstone_what_did_not_run_is_left_alone(p, dead):
+    """That one's own order sees to it, and charges it."""
+    p.r.set(p.claim_key("w"), "dead:n2")
+    before = p.dumps()
+    assert p.handover("w", "n1") == [0, 0, ""]
+    assert p.handover("w", "n1", (dead[0][0], 2), ("1-1", 1)) == [0, 0, ""]
+    assert p.handover("w", "n1", *dead, charge=0) == [0, 0, ""]
+    assert p.handover("w", "n1", (dead[0][0], 2), to=dead[0][0]) == [0, 0, dead[0][0]]
     assert p.dumps() == before
 
 
@@ -147,6 +170,20 @@ def test_more_than_a_thousand_in_pages(p, server):
     assert {i for i, row in p.pending().items() if row[1] > RELEASED} == {i for i, _ in mine}
     assert p.counts() == started
     assert set(crashes(p)) == {mine[k][0] for k in (0, 999, 1000, -1)}
+
+
+def test_a_list_that_is_cut_ends_its_page(p, dead):
+    """Each page has what belongs to it, and nothing is released before its charge is decided."""
+    assert p.handover("w", "n1", *dead[:2], to=dead[1][0]) == [2, 2, dead[1][0]]
+    assert {i for i, row in p.pending().items() if row[1] > RELEASED} == {i for i, _ in dead[:2]}
+    assert p.handover("w", "n1", *dead[2:4], start=dead[1][0]) == [4, 2, ""]
+    assert crashes(p) == {i: "1:1:" + CAUSE for i, _ in dead[:4]}
+
+
+def test_a_list_that_reaches_to_an_entry_that_has_gone(p, dead):
+    p.settle("w", done(dead[1]))
+    assert p.handover("w", "n1", *dead[:2], to=dead[1][0]) == [1, 1, dead[1][0]]
+    assert p.handover("w", "n1", *dead[2:4], start=dead[1][0]) == [4, 2, ""]
 
 
 def test_exactly_one_page(p):

@@ -225,6 +225,33 @@ static void a_long_cause_is_cut(void **state)
 	buf_release(&line);
 }
 
+/* As Redis orders them; a torn row of a board, which no range could be asked with, is left out. */
+static void sorted_by_entry_id(void **state)
+{
+	static const char *const ids[] = {"100-5", "9-10",   "",     "10-0",
+					  "17",    "9-9",    "1-",   "-1",
+					  "1-1x",  "100-12", "9-10", "12345678901234567890-1",
+					  "99-7"};
+	static const char *const want[] = {"9-9",  "9-10",  "9-10",  "10-0",
+					   "99-7", "100-5", "100-12"};
+	struct obituary o;
+
+	(void)state;
+	obituary_init(&o);
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+		obituary_add(&o, ids[i], i);
+	obituary_sort(&o);
+	assert_int_equal(o.n_ran, ARRAY_LEN(want));
+	for (size_t i = 0; i < ARRAY_LEN(want); i++)
+		assert_string_equal(o.ran[i].id, want[i]);
+	assert_true(o.ran[0].token == 5); /* they stay together */
+	assert_true(obituary_compare_ids("9-9", "9-10") < 0);
+	assert_true(obituary_compare_ids("10-0", "9-10") > 0);
+	assert_int_equal(obituary_compare_ids("9-10", "9-10"), 0);
+	obituary_release(&o);
+	obituary_sort(&o);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +259,7 @@ int main(void)
 		cmocka_unit_test(lines_fit_the_channel),
 		cmocka_unit_test(hostile_words_are_refused),
 		cmocka_unit_test(a_long_cause_is_cut),
+		cmocka_unit_test(sorted_by_entry_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
