@@ -170,7 +170,13 @@ struct picked {
 static void pick(struct queue *q, const struct redisReply *rows, bool stale_ok, int max,
 		 struct picked *out)
 {
-	for (size_t i = 0; i + 4 < reply_len(rows); i += 5) {
+	size_t n_rows = reply_len(rows) / 5;
+
+	for (size_t k = 0; k < n_rows; k++) {
+		/* Of suspects the youngest first: the one that crashed their worker most often is
+		 * the one that started last, and the innocent need not run behind each other to
+		 * find it. */
+		size_t i = 5 * (q->w->quarantine ? n_rows - 1 - k : k);
 		struct slice id = reply_slice(reply_at(rows, i));
 		struct slice owner = reply_slice(reply_at(rows, i + 1));
 		bool released = lease_is_released(reply_int(reply_at(rows, i + 2), 0));

@@ -87,6 +87,18 @@ def test_a_crash_in_company_alone_never_leads_to_a_letter(sup, server, journal, 
     wait_until(lambda: "no suspect is left" in s.log("q"), 20, "the worker is free again")
 
 
+def test_the_youngest_suspect_runs_first(sup, server, journal, gate):
+    """Most often it is the one to blame: found out, it holds up none of the others."""
+    s = sup(queues=queue(journal, concurrency=8), supervisor=dict(SUPERVISOR, workers=1))
+    ids = server.add("q", *[b"do " + str(gate).encode()] * 8)
+    wait_until(lambda: len(journal.running()) == 8, 20, "all run")
+    os.kill(s.pids("q")[0], signal.SIGKILL)
+    wait_until(lambda: len(journal.starts()) >= 9, 20, "the first suspect runs")
+    gate.open()
+    server.wait_empty("q")
+    assert [e["id"] for e in journal.starts()[8:]] == ids[::-1]
+
+
 def test_others_go_on_while_a_suspect_runs(sup, server, journal, gate):
     s = sup(queues=queue(journal, concurrency=2), supervisor=dict(SUPERVISOR, workers=2))
     s.wait_ready(2)
