@@ -3,6 +3,7 @@
  * consumer name with a claim, register the consumer; and the way out again.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -68,7 +69,23 @@ static void boot_id(struct buf *out)
 	buf_truncate(out, at + strcspn(out->data + at, "\n"));
 }
 
-/* nonce host boot-id pid fetch-id cmd-id run-id */
+/*
+ * Of two processes that say the same here only one can be alive: a pid is one process's in its
+ * namespace, and what ran in a namespace whose number is given out again has ended with it. (Two
+ * containers of one machine have one boot id, and often one host name and the same pids.)
+ */
+static void pid_namespace(struct buf *out)
+{
+	char link[64];
+	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof(link));
+
+	if (n > 0 && n < (ssize_t)sizeof(link))
+		buf_add(out, link, (size_t)n);
+	else
+		buf_addc(out, '-');
+}
+
+/* nonce host boot-id pid fetch-id cmd-id run-id pid-namespace */
 void stream_make_record(struct queue *q)
 {
 	const char *run_id = rconn_run_id(q->cmd);
@@ -76,8 +93,9 @@ void stream_make_record(struct queue *q)
 	buf_clear(&q->record);
 	buf_addf(&q->record, "%s %s ", q->nonce, q->w->host);
 	boot_id(&q->record);
-	buf_addf(&q->record, " %d %" PRId64 " %" PRId64 " %s", (int)getpid(),
+	buf_addf(&q->record, " %d %" PRId64 " %" PRId64 " %s ", (int)getpid(),
 		 rconn_client_id(q->fetch), rconn_client_id(q->cmd), run_id[0] ? run_id : "-");
+	pid_namespace(&q->record);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -130,7 +148,7 @@ static void on_claim(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
 	struct args a;
-	int64_t answer;
+	int64_t answer, n_former;
 
 	if (opening_ended(q, r))
 		return;
@@ -160,6 +178,13 @@ static void on_claim(void *arg, const struct redisReply *r)
 		stream_open_step(q);
 		return;
 	}
+	n_former = reply_int(reply_at(r, 1), 0);
+	if (n_former > 0) {
+		log_info("the name %s was that of a former process with our pid: %" PRId64
+			 " tasks that it left may run again",
+			 q->consumer, n_former);
+		q->events->on_released(q->w, q, (int)min_i64(n_former, INT_MAX));
+	}
 	/* From here on something may be pending under it, and is ours: not while it was but asked
 	 * for, or our death would hand over what another's has left there. */
 	snprintf(q->w->board->consumer, sizeof(q->w->board->consumer), "%s", q->consumer);
@@ -185,13 +210,14 @@ static void send_claim(struct queue *q)
 	args_join(&a, q->keys.claim, q->consumer);
 	args_str(&a, q->keys.names);
 	args_str(&a, q->keys.stream);
+	args_str(&a, q->keys.crash);
 	args_str(&a, q->c->group);
 	args_str(&a, q->consumer);
 	args_str(&a, q->nonce);
 	args_slice(&a, slice_of(q->record.data, q->record.len));
 	args_int(&a, q->c->lease);
 	q->renew_sent_ms = clock_boot_ms();
-	if (stream_script(q, q->cmd, SCRIPT_CLAIM, 3, &a, on_claim, q) < 0)
+	if (stream_script(q, q->cmd, SCRIPT_CLAIM, 4, &a, on_claim, q) < 0)
 		q->asking_open = false;
 }
 

@@ -59,5 +59,17 @@ end
 -- An idle time no living entry has: released entries were last seen in 1970.
 local RELEASED_IDLE = 1000000000000
 
+-- The owner of an entry fell silent: a suspected crash, charged once per token, repaid by a survivor.
+local function charge_silent(crash, id, token)
+  local v = redis.call('HGET', crash, id)
+  local count, charged, cause = string.match(v or '', '^(%d+):(%d+):(.*)$')
+  if charged == token then return end
+  -- A suspect runs alone: if its owner fell silent with it, nobody else was there.
+  local alone = cause and (string.match(cause, '^company ') or string.match(cause, '^alone ') or
+                           (cause == 'stale' and tonumber(count) >= 2))
+  redis.call('HSET', crash, id, text((count or 0) + 1) .. ':' .. token ..
+                                (alone and ':alone host fell silent' or ':stale'))
+end
+
 -- XTRIM to this length does nothing.
 local MAX_INT = '9223372036854775807'

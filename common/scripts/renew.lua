@@ -15,7 +15,7 @@ unlock_at_oom(stream)
 if held then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
 if held ~= ARGV[4] then
   redis.pcall('SET', KEYS[1], ARGV[4], 'PX', ARGV[5])
-  redis.pcall('HSET', KEYS[4], me, ARGV[3])
+  redis.pcall('HSET', KEYS[4], me, ARGV[4])
 end
 
 local answer, keep, lost, n = {}, {}, {}, tonumber(ARGV[7])

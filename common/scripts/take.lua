@@ -17,18 +17,6 @@ local function may_take(p, owner_claim)
   return idle >= 3 * lease or (idle >= lease and redis.call('EXISTS', owner_claim) == 0)
 end
 
--- Its owner fell silent: a suspected crash, charged once per token, repaid by a survivor.
-local function charge(id, token)
-  local v = redis.call('HGET', crash, id)
-  local count, charged, cause = string.match(v or '', '^(%d+):(%d+):(.*)$')
-  if charged == token then return end
-  -- A suspect runs alone: if its owner fell silent with it, nobody else was there.
-  local alone = cause and (string.match(cause, '^company ') or string.match(cause, '^alone ') or
-                           (cause == 'stale' and tonumber(count) >= 2))
-  redis.call('HSET', crash, id, text((count or 0) + 1) .. ':' .. token ..
-                                (alone and ':alone host fell silent' or ':stale'))
-end
-
 local bad = wrong_type({[crash] = 'hash', [names] = 'hash', [ckpt] = 'hash', [progress] = 'hash'})
 if bad then return bad end
 unlock_at_oom(stream)
@@ -41,7 +29,7 @@ for i = 1, tonumber(ARGV[7]) do
   local p = redis.call('XPENDING', stream, group, id, id, 1)
   p = p and p[1]
   if p and p[2] == owner and p[4] == tonumber(token) and may_take(p, KEYS[6 + i]) then
-    if p[3] < RELEASED_IDLE and owner ~= me then charge(id, token) end
+    if p[3] < RELEASED_IDLE and owner ~= me then charge_silent(crash, id, token) end
     list[#list + 1] = p
   end
 end

@@ -16,7 +16,7 @@ class Alone(Supervisor):
         super().__init__(build, tmp_path, queues={"q": keys}, **how)
 
     def command(self):
-        return [os.path.join(self.build, "redisq-worker"), "-c", self.ini, "-q", "q"]
+        return self.wrap + [os.path.join(self.build, "redisq-worker"), "-c", self.ini, "-q", "q"]
 
     def start(self):
         if self.stdout is None:

@@ -13,7 +13,7 @@ def p(server):
 
 @pytest.fixture
 def me(p):
-    assert p.claim("me", "n1") == [1]
+    assert p.claim("me", "n1") == [1, 0]
     return "me"
 
 
@@ -27,10 +27,10 @@ def one(p, me, payload=b"t"):
 # ---------------------------------------------------------------- claim
 
 def test_claim_takes_a_free_name_and_a_replay_changes_nothing(p):
-    assert [p.claim("a", "n1") for _ in range(3)] == [[1]] * 3
+    assert [p.claim("a", "n1") for _ in range(3)] == [[1, 0]] * 3
     assert p.r.get(p.claim_key("a")) == b"n1 host boot 1"
     assert 0 < p.r.pttl(p.claim_key("a")) <= LEASE
-    assert p.r.hget(p.names, "a") == b"n1"
+    assert p.r.hget(p.names, "a") == b"n1 host boot 1"
 
 
 @pytest.mark.parametrize("holder", ["n2 host boot 9", "dead:n1", "dead:n2", "n1x host"])
@@ -47,7 +47,7 @@ def test_claim_leaves_a_name_alone_that_has_pending_entries(p):
     assert p.claim("a", "n1") == [-1, 1]
     assert p.dumps() == before
     p.r.set(p.claim_key("a"), "n1 host boot 1")
-    assert p.claim("a", "n1") == [1]  # its own, whatever is pending
+    assert p.claim("a", "n1") == [1, 0]  # its own, whatever is pending
 
 
 # ---------------------------------------------------------------- renew
@@ -85,7 +85,7 @@ def test_renew_prolongs_the_claim_sets_a_lost_one_and_writes_a_new_record(p, me)
     assert p.r.pttl(key) > 100
     p.r.delete(key, p.names)
     p.renew(me, "n1")
-    assert p.r.get(key) == b"n1 host boot 1" and p.r.hget(p.names, me) == b"n1"
+    assert p.r.get(key) == b"n1 host boot 1" and p.r.hget(p.names, me) == b"n1 host boot 1"
     p.renew(me, "n1", record="n1 host boot 2")
     assert p.r.get(key) == b"n1 host boot 2" and p.r.pttl(key) > 100
 

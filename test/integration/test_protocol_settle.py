@@ -7,7 +7,7 @@ from protocol import Protocol, done, letter, release, retry
 @pytest.fixture
 def p(server):
     made = Protocol(server)
-    assert made.claim("me", "n1") == [1]
+    assert made.claim("me", "n1") == [1, 0]
     return made
 
 

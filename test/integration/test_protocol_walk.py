@@ -51,7 +51,7 @@ class Walk(Protocol):
         if len(self.workers) < 4:
             self.n_names += 1
             name, nonce = "w%d" % self.n_names, "n%d" % self.n_names
-            if self.claim(name, nonce) == [1]:
+            if self.claim(name, nonce)[0] == 1:
                 self.workers[name] = (nonce, {})
 
     def step_death(self):

@@ -32,8 +32,7 @@
  *   place     no entry goes with a consumer that is removed
  *   prompt    what a dead worker had is taken or released when the order about it is done: no task
  *             of a worker that died under a supervisor has to wait for a lease
- *   orders    an order that finds the name in other hands finds nothing left to charge (with one
- *             fault; see ORDERS below)
+ *   orders    an order that finds the name in other hands finds nothing left to charge
  *   bound     without faults no more is pending for a worker than it has credit for
  *   end       when nothing can happen any more, every task is done (no deadlock)
  * and, as progress: there is no way to go on for ever (pan -l finds any cycle). Both together:
@@ -43,7 +42,12 @@
  *   TOKEN     scripts compare the delivery count, not only the name
  *   KEEPCOUNT release and hand-over leave the delivery count as it is (no RETRYCOUNT)
  *   CLAIM     a name has one incarnation: claim record, fenced renew, take, hand-over, removal
- *   EMPTY     a name is taken only when nothing is pending under it
+ *   EMPTY     a name is taken only when nothing is pending under it, but for the next two rules
+ *   PROVEN    a name that is claimed, or has pending entries, is taken only from a former life of
+ *             the same process (here: of the same slot), which is over for sure
+ *   BILLED    what that life left is charged before it is let go of (as a suspicion)
+ *   WHOLE     and only if nothing of it was released: an order about an earlier life may have done
+ *             it, and its own must find what it is to charge
  *   SENT      evidence counts from when the question was sent, not from its answer
  *   FIRST     after a stall or a cut even an idle worker renews before it reads or takes
  *   LISTED    a renewal keeps only what is listed as running
@@ -58,6 +62,7 @@
  *   KILLED    CLIENT KILL of a dead worker's links goes in front of the hand-over
  *   SECOND    a second look, later than any read that was sent before the death
  *   TOMBSTONE the hand-over leaves dead:<nonce> in the claim: a late renewal is fenced
+ *   HEARD     where it finds another life's tombstone, it goes on if what was listed is there still
  *   ONEWRITE  settlement and next read are one write on one link: Redis keeps their order
  * SLOW = 0 assumes that what a dead worker had sent reaches Redis while its tombstone stands, and a
  * read before the second look; 1 leaves out the latter, 2 both, and does not check `prompt`. RETRY
@@ -80,14 +85,6 @@
 #ifndef SLOW
 #define SLOW 0
 #endif
-/* Checked for one fault only. Two can hide a crash: the order about a first life of a name is
- * repeated so late that a second life has had the name, has died running, and its claim has run
- * out before its own order came. An absent claim lets the late one pass; the tombstone it leaves
- * turns the second life's order away. What that one ran is released and runs again; only its crash
- * is not charged. */
-#ifndef ORDERS
-#define ORDERS (F < 2)
-#endif
 #ifndef TOKEN
 #define TOKEN 1
 #endif
@@ -99,6 +96,18 @@
 #endif
 #ifndef EMPTY
 #define EMPTY 1
+#endif
+#ifndef PROVEN
+#define PROVEN 1
+#endif
+#ifndef BILLED
+#define BILLED 1
+#endif
+#ifndef WHOLE
+#define WHOLE 1
+#endif
+#ifndef HEARD
+#define HEARD 1
 #endif
 #ifndef SENT
 #define SENT 1
@@ -160,6 +169,7 @@ byte token[NE];
 byte idle[NE];  /* 0 fresh, 1 stale, 2 released */
 byte charged[NE]; /* token under which the last crash was charged */
 byte claim[NAMES]; /* nonce = number of the incarnation; 0 = no record */
+byte process[NAMES]; /* slot + 1 of the one that had it last, as its record and :names say; 0 = gone */
 
 /* Ghosts: seen by no program, only by the checks. */
 byte truth[NE]; /* the incarnation that got it last */
@@ -231,6 +241,18 @@ hidden byte who, nonce, ent, count, more, task, new_id, new_tok;
 #define NOT_HIS (CLAIM && claim[who] != 0 && claim[who] != nonce && claim[who] != TOMB + nonce)
 #define RAN_BY_THE_DEAD (ent && more && UNDER(task, who) && id[task] == ent && \
 	token[task] == count && charged[task] != count)
+#define LEFT(k) (ent && more && UNDER(k, who) && id[k] == ent && token[k] == count)
+#if NE == 1
+#define SOME_LEFT LEFT(0)
+#define NONE_RELEASED(nm) (!(UNDER(0, nm) && idle[0] == 2))
+#else
+#define SOME_LEFT (LEFT(0) || LEFT(1))
+#define NONE_RELEASED(nm) (!(UNDER(0, nm) && idle[0] == 2) && !(UNDER(1, nm) && idle[1] == 2))
+#endif
+/* Another life's tombstone, and nothing was left to charge under it. */
+#define NOT_HEARD (NOT_HIS && !(HEARD && claim[who] > TOMB && SOME_LEFT))
+#define FORMER(nm, w) (CLAIM && EMPTY && !FREE(nm) && claim[nm] < TOMB && \
+	(PROVEN -> process[nm] == w + 1 : process[nm] != 0) && (!WHOLE || NONE_RELEASED(nm)))
 #define FREE(nm) ((!CLAIM || claim[nm] == 0) && (!EMPTY || NONE_UNDER(nm)))
 #define SETTLING(w) (asked[w] == DONE || asked[w] == LATER || asked[w] == LETGO)
 #define PROVED(w) (named[w] || !FIRST)
@@ -337,8 +359,8 @@ inline do_hand()
 {
 	kill_links();
 	if
-	:: NOT_HIS -> /* the name lives again: so there was nothing left under it */
-		assert(ORDERS == 0 || !RAN_BY_THE_DEAD); /* orders */
+	:: NOT_HEARD -> /* the name lives again: so there was nothing left under it */
+		assert(!RAN_BY_THE_DEAD); /* orders */
 		res = NO
 	:: else ->
 		if :: TOMBSTONE -> claim[who] = TOMB + nonce :: else fi;
@@ -368,7 +390,7 @@ inline do_remove()
 	:: else ->
 		assert(NONE_HIDDEN || SLOW == 2); /* prompt */
 		assert(NONE_UNDER(who) || GUARD); /* place */
-		if :: NONE_UNDER(who) -> claim[who] = 0 :: else fi;
+		if :: NONE_UNDER(who) -> claim[who] = 0; process[who] = 0 :: else fi;
 		res = OK
 	fi
 }
@@ -499,6 +521,16 @@ inline hand_over(o)
 #define DUE(o) (orders[o].step && (SLOW || orders[o].step != 2 || \
 	!late??[READ,_,eval(orders[o].life),_,_,_]))
 
+inline let_go(k)
+{
+	if
+	:: UNDER(k, name[w]) ->
+		if :: BILLED && idle[k] < 2 -> charged[k] = token[k] :: else fi;
+		idle[k] = 2
+	:: else
+	fi
+}
+
 proctype worker(byte w)
 {
 	do
@@ -510,7 +542,17 @@ proctype worker(byte w)
 		:: !FREE(0) && FREE(1) -> name[w] = 1
 		:: !FREE(0) && !FREE(1) -> name[w] = 2
 		fi;
-		claim[name[w]] = life[w]; up[w] = 1; named[w] = 1 }
+		claim[name[w]] = life[w]; process[name[w]] = w + 1; up[w] = 1; named[w] = 1 }
+	/* Or one of its process's own: what is left under it is let go of. */
+	:: atomic { !up[w] && (FORMER(0, w) || FORMER(1, w) || FORMER(2, w)) ->
+		n_lives++; life[w] = n_lives;
+		if
+		:: FORMER(0, w) -> name[w] = 0
+		:: !FORMER(0, w) && FORMER(1, w) -> name[w] = 1
+		:: !FORMER(0, w) && !FORMER(1, w) -> name[w] = 2
+		fi;
+		let_go(0); if :: NE > 1 -> let_go(NE - 1) :: else fi;
+		claim[name[w]] = life[w]; process[name[w]] = w + 1; up[w] = 1; named[w] = 1 }
 	:: atomic { LIVE(w) && !asked[w] && DUE(0) -> hand_over(0) }
 	:: atomic { LIVE(w) && !asked[w] && DUE(1) -> hand_over(1) }
 	/* Without evidence, and when there is something that it does not know of. */
@@ -605,6 +647,7 @@ init
 	atomic {
 		name[1] = 1; life[0] = 1; life[1] = 2; n_lives = 2;
 		claim[0] = 1; claim[1] = 2;
+		process[0] = 1; process[1] = 2;
 		up[0] = 1; up[1] = 1; named[0] = 1; named[1] = 1;
 		id[0] = NE; id[NE - 1] = 2 * NE - 1;
 		run worker(0); run worker(1); run faults(0); run faults(1);
