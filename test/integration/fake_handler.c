@@ -50,6 +50,7 @@ struct knobs {
 
 struct alive {
 	int32_t pid[MAX_ALIVE];
+	uint64_t started[MAX_ALIVE]; /* as the kernel says */
 };
 
 static int journal_fd;
@@ -150,8 +151,9 @@ static void note_start(int beside)
 	note(line, at);
 }
 
-/* Alive and not a zombie. */
-static int lives(pid_t pid)
+/* When it was started, in clock ticks since boot; 0 unless it is alive and no zombie. With it a pid
+ * that was a killed handler's, and is another process's now, does not count. */
+static unsigned long long started(pid_t pid)
 {
 	char path[64], stat[512];
 	int fd;
@@ -168,7 +170,11 @@ static int lives(pid_t pid)
 		return 0;
 	stat[n] = 0;
 	p = strrchr(stat, ')');
-	return p && p[2] != 'Z' && p[2] != 'X';
+	if (!p || p[2] == 'Z' || p[2] == 'X')
+		return 0;
+	for (int field = 3; p && field <= 22; field++) /* " S ppid ..." follows the name */
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p, NULL, 10) : 0;
 }
 
 /* Enters or leaves the register; returns how many live, the caller included. */
@@ -186,10 +192,11 @@ static int enlist(const char *journal, int in)
 	if (a == MAP_FAILED)
 		die("mmap");
 	for (int i = 0; i < MAX_ALIVE; i++) {
-		if (a->pid[i] == getpid() || (a->pid[i] && !lives(a->pid[i])))
+		if (a->pid[i] == getpid() || (a->pid[i] && started(a->pid[i]) != a->started[i]))
 			a->pid[i] = 0;
 		if (!a->pid[i] && in && !placed) {
 			a->pid[i] = getpid();
+			a->started[i] = started(getpid());
 			placed = 1;
 		}
 		n += a->pid[i] != 0;
