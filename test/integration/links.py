@@ -55,7 +55,7 @@ CLIENT, SERVER = 0, 1
 
 
 class Link:
-    def __init__(self, client, server, budget=None):
+    def __init__(self, client, server, budget=None, hangs=False):
         self.ends = client, server
         self.kind = "?"
         self.asked = collections.deque()    # (words, what to say or None) without an answer
@@ -63,6 +63,7 @@ class Link:
         self.telling = threading.Lock()     # who writes to the client
         self.arrived = [0.0, 0.0]           # when the latest bytes came from that end
         self.left = list(budget or (None, None))    # bytes it still carries to that end
+        self.hangs = hangs                  # then, instead of being cut
         self.born = time.monotonic()
         self.is_mute = self.is_cut = False
 
@@ -76,7 +77,9 @@ class Link:
         for at in range(0, len(data), step):
             self.ends[to].sendall(data[at:at + step])
         if left is not None and self.left[to] <= 0:
-            raise OSError("the budget is spent")
+            self.is_mute = True
+            if not self.hangs:
+                raise OSError("the budget is spent")
 
     def cut(self):
         self.is_cut = True
@@ -98,7 +101,7 @@ class Links:
     instead(words): what is said in place of asking Redis (None = ask); n_instead counts. silent:
     what clients say is swallowed, and such a link never speaks again. crumbs: every byte travels
     alone, that many seconds late. budget(n): (bytes to the client, to the server) that the n-th link
-    carries before it is cut; None there = any number.
+    carries before it is cut; None there = any number. hangs: it falls silent instead.
     """
 
     def __init__(self, port):
@@ -117,6 +120,7 @@ class Links:
         self.silent = False
         self.crumbs = 0
         self.budget = None
+        self.hangs = False
         self.accepted = 0
         self.seen = collections.Counter()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -175,7 +179,7 @@ class Links:
             server.settimeout(None)
             for s in (client, server):
                 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            link = Link(client, server, budget)
+            link = Link(client, server, budget, self.hangs)
             with self.lock:
                 self.links.append(link)
             for each in (self._ask, self._answer):

@@ -213,6 +213,11 @@ def cut_everywhere(t):
     t.links.cut_older(0)
 
 
+def hang_everywhere(t):
+    t.links.hangs = True
+    cut_everywhere(t)
+
+
 def wedge(t):
     t.links.silent = True
 
@@ -232,9 +237,12 @@ WAY = [
     Row("junk", sets(lies=[lambda words: True, JUNK]), sets(lies=None), blind=True),
     Row("cut", steps(sets(budget=lambda n: (0, 0)), lambda t: t.links.cut_older(0)),
         sets(budget=None), blind=True, says="closed the connection"),
-    Row("eof", cut_everywhere, steps(sets(budget=None), lambda t: t.links.cut_older(0)), met=lambda t: not t.cuts.plan,
-        again=lambda t: t.links.cut_older(0.3), commands=200,
+    Row("eof", cut_everywhere, steps(sets(budget=None), lambda t: t.links.cut_older(0)),
+        met=lambda t: not t.cuts.plan, again=lambda t: t.links.cut_older(0.3), commands=200,
         connects=100, cpu=0.5),
+    # The same, but what would be cut falls silent: every state of a link has its deadline.
+    Row("silence", hang_everywhere, sets(budget=None, hangs=False), seconds=5, blind=True,
+        says="no answer"),
 ]
 
 ROWS = LOST + REFUSED + TOLD + WAY
