@@ -170,7 +170,24 @@ $(OUT)/fake-library.so: test/integration/fake_library.c worker/redisq_handler.h
 $(OUT)/fake-library-99.so: test/integration/fake_library.c worker/redisq_handler.h
 	@mkdir -p $(@D)
 	$(Q)$(call say,CC,$<)$(FAKE_LIBRARY) -DFAKE_ABI=99
-TOOLS := $(OUT)/fake-library.so $(OUT)/fake-library-99.so $(OUT)/fake-handler $(OUT)/clock-shim.so \
+
+# The benchmark's clients and handlers, never sanitized either.
+BENCH := $(OUT)/bench
+BENCH_TOOLS := $(addprefix $(BENCH)/,ceiling floor load noop_exec noop_pipe noop_so.so pace spawnloop)
+$(BENCH)/%: test/bench/%.c $(wildcard test/bench/*.h)
+	@mkdir -p $(@D)
+	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $< -lhiredis
+$(BENCH)/%.so: test/bench/%.c $(wildcard test/bench/*.h) worker/redisq_handler.h
+	@mkdir -p $(@D)
+	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE -Iworker $(WARN) -O2 -fPIC -shared -o $@ $<
+$(BENCH)/npm: test/bench/package.json
+	@mkdir -p $(@D) && cp $< $(@D)
+	$(Q)$(call say,NPM,$(@D))cd $(@D) && npm install --silent --no-audit --no-fund && touch npm
+# make bench ROWS=so,ceiling N=20000 RUNS=5 SHORT=1       see test/bench/bench.py
+bench: all $(BENCH_TOOLS) $(BENCH)/npm
+	@RUNS=$(RUNS) N=$(N) SHORT=$(SHORT) /usr/bin/python3 test/bench/bench.py $(OUT) $(ROWS)
+
+TOOLS := $(BENCH_TOOLS) $(OUT)/fake-library.so $(OUT)/fake-library-99.so $(OUT)/fake-handler $(OUT)/clock-shim.so \
 	$(if $(wildcard test/integration/fake_worker.c),$(OUT)/fake-worker)
 tools: $(TOOLS)
 
@@ -187,18 +204,6 @@ else
 	@REDISQ_BUILD=$(abspath $(OUT)) nice /usr/bin/python3 test/chaos/chaos.py \
 		--seconds $(if $(filter file,$(origin SECONDS)),120,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif
-
-# make bench ROWS=so,ceiling N=20000 RUNS=5 SHORT=1       see test/bench/bench.py
-BENCH := $(OUT)/bench
-BENCH_TOOLS := $(addprefix $(BENCH)/,ceiling floor load noop_exec noop_pipe pace spawnloop)
-$(BENCH)/%: test/bench/%.c test/bench/bench.h test/bench/latency.h test/bench/link.h
-	@mkdir -p $(@D)
-	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $< -lhiredis
-$(BENCH)/npm: test/bench/package.json
-	@mkdir -p $(@D) && cp $< $(@D)
-	$(Q)$(call say,NPM,$(@D))cd $(@D) && npm install --silent --no-audit --no-fund && touch npm
-bench: all $(BENCH_TOOLS) $(BENCH)/npm
-	@RUNS=$(RUNS) N=$(N) SHORT=$(SHORT) /usr/bin/python3 test/bench/bench.py $(OUT) $(ROWS)
 
 test:
 	@sh test/run

@@ -28,7 +28,8 @@ def measure(o):
     for cell in SHORT_CELLS if o.short else CELLS:
         for _ in range(o.runs):
             for name in names:
-                n = min(o.n or 10**9, TASKS[name][cell[1]]) // (4 if o.short else 1)
+                n = TASKS[name][cell[1]] // (4 if o.short else 1)
+                n = min(o.n or n, n)
                 rates.setdefault((name,) + cell, []).append(
                     drain(side(name, o.programs, o.server, *cell), n))
         say("drain %d x %d: %s" % (*cell, ", ".join(

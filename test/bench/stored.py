@@ -98,7 +98,7 @@ def work_through(one, total, stuck):
 def add_memory(report, o):
     total = o.n or (50000 if o.short else 10**6)
     with started(side(kind_of(o), o.programs, o.server, 2, 64)) as one:
-        work_through(one, WARM_UP, 0)
+        work_through(one, min(WARM_UP, total), 0)
         before, before_nodes = memory(o.server), nodes(o.server)
         work_through(one, total, 0)
         after = memory(o.server)
