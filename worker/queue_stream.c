@@ -356,6 +356,8 @@ static void queue_free(struct queue *q)
 {
 	if (!q)
 		return;
+	q->complaint.due_ms = 0; /* last words need not wait */
+	stream_complain_due(q, clock_boot_ms());
 	ev_timer_stop(q->w->loop, &q->alarm);
 	q->phase = STREAM_LEFT;
 	rconn_close(q->fetch);

@@ -54,6 +54,12 @@ def destroy_group(t):
         pass        # nobody has made the stream again
 
 
+def delete_records(t):
+    """Of who has which name."""
+    r = t.server.r
+    r.delete(t.server.key("q", "names"), *r.keys(t.server.key("q", "consumer:*")))
+
+
 def replace_by_a_string(t):
     with t.server.r.pipeline(transaction=True) as p:
         p.rename("q", "aside")
@@ -77,6 +83,9 @@ LOST = [
         again=lambda t: t.server.r.flushall(), commands=100, erases=True),
     Row("noscript", lambda t: t.server.r.script_flush(), nothing,
         again=lambda t: t.server.r.script_flush(), blind=False, settles=True),
+    Row("records", delete_records, nothing, again=delete_records, seconds=4.5, blind=False,
+        settles=True, then=lambda t: wait_until(
+            lambda: t.server.r.hlen(t.server.key("q", "names")) == 2, 5)),
     Row("wrongtype", replace_by_a_string, put_back, says="WRONGTYPE"),
     Row("wrongtype 2", lambda t: t.server.r.set(delayed(t), "a string"),
         lambda t: t.server.r.delete(delayed(t)), blind=False,
@@ -232,6 +241,9 @@ WAY = [
     # A request that may take for ever is none that is answered.
     Row("patient", lambda t: t.server.pause(), lambda t: t.server.go_on(), blind=True,
         redis={"command_timeout": "60s"}),
+    # It greets, and then does nothing.
+    Row("paused", lambda t: t.server.r.client_pause(60000, all=False),
+        lambda t: t.server.r.client_unpause(), blind=True, says="no answer"),
     Row("half-open", wedge, sets(silent=False), blind=True, says="no answer"),
     Row("slow", sets(crumbs=0.1), sets(crumbs=0), blind=False, settles=True),
     Row("junk", sets(lies=[lambda words: True, JUNK]), sets(lies=None), blind=True),
