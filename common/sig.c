@@ -79,6 +79,16 @@ bool sig_is_ignored(int signo)
 	return sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
+void sig_not_default(sigset_t *out)
+{
+	struct sigaction now;
+
+	sigemptyset(out);
+	for (int s = 1; s < NSIG; s++)
+		if (sigaction(s, NULL, &now) == 0 && now.sa_handler != SIG_DFL)
+			sigaddset(out, s);
+}
+
 #define NAME(s) \
 	{ \
 		s, #s \

@@ -33,6 +33,8 @@ int sig_watch_start(struct sig_watch *w, struct ev_loop *loop, const int *signal
 void sig_watch_stop(struct sig_watch *w);
 /* Ignored, as nohup and the shell's background jobs leave it; blocking it makes no difference. */
 bool sig_is_ignored(int signo);
+/* Those that are ignored or have a handler. Who starts many programs asks once (spawn.h, reset). */
+void sig_not_default(sigset_t *out);
 /* "SIGTERM", or "signal 77". */
 const char *sig_name(int signo, char buf[16]);
 

@@ -160,7 +160,7 @@ IN_CHILD static int place_fds(struct plan *p)
 	return 0;
 }
 
-IN_CHILD static void reset_signals(void)
+IN_CHILD static void reset_signals(const sigset_t *which)
 {
 	struct sigaction dfl;
 	sigset_t none;
@@ -171,7 +171,8 @@ IN_CHILD static void reset_signals(void)
 	/* Before the mask is emptied: a handler of the parent must not run here. KILL, STOP and the
 	 * two of the C library refuse, which is right. */
 	for (int s = 1; s < NSIG; s++)
-		sigaction(s, &dfl, NULL);
+		if (!which || sigismember(which, s) == 1)
+			sigaction(s, &dfl, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -224,7 +225,7 @@ IN_CHILD static enum spawn_step become(struct plan *p)
 	}
 	if (s->cwd && chdir(s->cwd) < 0)
 		return SPAWN_CWD;
-	reset_signals();
+	reset_signals(s->reset);
 	execve(p->path, s->argv, s->envp);
 	return SPAWN_EXEC;
 }

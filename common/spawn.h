@@ -13,6 +13,8 @@
 #ifndef REDISQ_SPAWN_H
 #define REDISQ_SPAWN_H
 
+#include <signal.h>
+
 #include "base.h"
 
 enum spawn_group {
@@ -28,7 +30,10 @@ struct spawn {
 	int n_fds;         /* at least 3 */
 	enum spawn_group group;
 	int pdeathsig; /* 0 = none */
-	bool set_ids;  /* setgroups/setgid/setuid to these, before PDEATHSIG */
+	/* Borrowed: those whose disposition may be another than the default (sig_not_default());
+	 * NULL = any. Each one costs a system call in the child. */
+	const sigset_t *reset;
+	bool set_ids; /* setgroups/setgid/setuid to these, before PDEATHSIG */
 	uid_t uid;
 	gid_t gid;
 	const char *user;  /* borrowed; for initgroups, NULL = no supplementary groups */

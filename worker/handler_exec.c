@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +18,7 @@
 #include "clock.h"
 #include "conf_read.h"
 #include "exec_exit.h"
-#include "fields.h"
+#include "exec_stdin.h"
 #include "line.h"
 #include "log.h"
 #include "oom.h"
@@ -29,7 +28,6 @@
 
 extern char **environ;
 
-#define PIPE_FITS 65536  /* what a new pipe holds without a reader */
 #define READ_CHUNK 65536 /* per turn and pipe: one chatty task must not starve the others */
 
 enum { OUT, ERR, ANSWER, N_PIPES };
@@ -67,6 +65,7 @@ struct handler {
 	char *env_error;  /* owned: why there is none */
 	struct list runs;
 	struct strays strays;
+	sigset_t changed; /* what children must have reset; nobody changes more of them later */
 	struct oom_watch oom;
 };
 
@@ -317,64 +316,6 @@ static void exec_cancel(struct handler *h ATTR_UNUSED, struct task *t, int64_t g
 
 /* ------------------------------------------------------------------ starting */
 
-static int write_all(int fd, struct slice s)
-{
-	while (s.len > 0) {
-		ssize_t n = write(fd, s.data, s.len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		s = slice_of(s.data + n, s.len - (size_t)n);
-	}
-	return 0;
-}
-
-/* The child's stdin with these bytes in it; -1 with errno. */
-static int filled_stdin(struct slice s)
-{
-	int fds[2];
-	int saved;
-
-	if (s.len <= PIPE_FITS) {
-		if (pipe2(fds, O_CLOEXEC) < 0)
-			return -1;
-		/* Never more than it holds: cannot block. Without CAP_SYS_RESOURCE pipes of a user
-		 * with very many of them are smaller; then the memory file serves. */
-		if (s.len <= (size_t)fcntl(fds[1], F_GETPIPE_SZ) && write_all(fds[1], s) == 0) {
-			close(fds[1]);
-			return fds[0];
-		}
-		close(fds[0]);
-		close(fds[1]);
-	}
-	fds[0] = memfd_create("redisq-stdin", MFD_CLOEXEC);
-	if (fds[0] < 0)
-		return -1;
-	if (write_all(fds[0], s) < 0 || lseek(fds[0], 0, SEEK_SET) < 0) {
-		saved = errno;
-		close(fds[0]);
-		errno = saved;
-		return -1;
-	}
-	return fds[0];
-}
-
-static int open_stdin(const struct worker *w, const struct task *t)
-{
-	const struct field *payload = task_field(t, w->qc->payload_field);
-	struct buf json = BUF_INIT;
-	int fd;
-
-	if (payload && w->qc->stdin == CONF_STDIN_PAYLOAD)
-		return filled_stdin(payload->value);
-	fields_json(t, NULL, &json);
-	fd = filled_stdin(slice_of(json.data, json.len));
-	buf_release(&json);
-	return fd;
-}
-
 static void watch(struct run *run)
 {
 	struct worker *w = run->h->w;
@@ -413,6 +354,7 @@ static int spawn_it(struct run *run, const int fds[4], enum spawn_step *step)
 		.n_fds = 4,
 		.group = SPAWN_GROUP,
 		.pdeathsig = SIGKILL,
+		.reset = &run->h->changed,
 	};
 	int saved;
 	int r;
@@ -497,7 +439,7 @@ static void exec_start(struct handler *h, struct task *t)
 
 	t->run = run;
 	run->oom_kills = oom_watch_count(&h->oom);
-	fds[0] = open_stdin(h->w, t);
+	fds[0] = exec_stdin(h->w->qc, t);
 	if (fds[0] < 0 || open_pipes(run, fds) < 0 || spawn_it(run, fds, &step) < 0)
 		error = errno;
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -523,6 +465,7 @@ static struct handler *exec_open(struct worker *w)
 	h->w = w;
 	list_init(&h->runs);
 	strays_init(&h->strays, w->loop);
+	sig_not_default(&h->changed);
 	oom_watch_init(&h->oom);
 	frames_on_room(w->frames, on_room, h);
 	if (conf_handler_env(w->qc, environ, &h->env, &e) < 0)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "sig.h"
 #include "spawn.h"
 
 #define ENV_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -348,6 +349,31 @@ static void test_signals_are_as_new(void **state)
 	sigaction(SIGHUP, &old_hup, NULL);
 }
 
+/* As test_signals_are_as_new, with the list that many starts share. */
+static void test_signals_on_the_list_are_as_new(void **state)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
+	sigset_t changed;
+	struct run r;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR2, &ignore, &old), 0);
+	sig_not_default(&changed);
+	assert_int_equal(sigismember(&changed, SIGUSR2), 1);
+	assert_int_equal(sigismember(&changed, SIGUSR1), 0);
+	run_init(&r, "grep -E '^Sig(Blk|Ign)' /proc/self/status | tr -d '\\t' | "
+		     "sed 's/180000000$/000000000/'");
+	r.s.reset = &changed;
+	check_output(&r, "SigBlk:0000000000000000\nSigIgn:0000000000000000\n");
+	/* What is not on it stays: the list is what counts. */
+	sigdelset(&changed, SIGUSR2);
+	run_init(&r, "grep -E '^SigIgn' /proc/self/status | tr -d '\\t' | "
+		     "sed 's/18\\(.......\\)$/00\\1/'");
+	r.s.reset = &changed;
+	check_output(&r, "SigIgn:0000000000000800\n");
+	sigaction(SIGUSR2, &old, NULL);
+}
+
 static void test_oom_score(void **state)
 {
 	struct run r;
@@ -477,6 +503,7 @@ int main(void)
 		cmocka_unit_test(test_cwd_and_a_program_relative_to_it),
 		cmocka_unit_test(test_sessions_and_groups),
 		cmocka_unit_test(test_signals_are_as_new),
+		cmocka_unit_test(test_signals_on_the_list_are_as_new),
 		cmocka_unit_test(test_oom_score),
 		cmocka_unit_test(test_other_user),
 		cmocka_unit_test(test_it_dies_with_its_parent),
