@@ -214,6 +214,20 @@ def test_idle_stop_takes_less_than_a_second(sup, server, journal):
     assert took < 1
 
 
+def test_a_reload_of_an_idle_queue_takes_little_more_than_a_second(sup, server, journal):
+    """Only the first worker waits for a task that never comes."""
+    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 8})
+    s.wait_ready(8)
+    times = []
+    for _ in range(ROUNDS):
+        begun = time.monotonic()
+        s.ctl("reload", check=0)
+        times.append(time.monotonic() - begun)
+    figure("redisqctl reload while idle, 8 workers: %s ms",
+           ", ".join("%.0f" % (t * 1000) for t in times))
+    assert min(times) < 1.5 * PATIENCE, times
+
+
 def test_a_task_starts_soon_after_xadd(sup, server, journal):
     s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1})
     s.wait_ready(1)
