@@ -207,7 +207,8 @@ void slot_go_back(struct slot *s, struct generation *gen, int64_t ms)
 {
 	generation_set(&s->gen, gen);
 	restart_forget(&s->restart);
-	if (s->current && s->current->state != PROC_STOPPED)
+	/* One that leaves already keeps the limit that it was told. */
+	if (s->current && s->current->want && s->current->state != PROC_STOPPED)
 		proc_drain(s->current, ms);
 }
 

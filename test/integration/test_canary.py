@@ -362,6 +362,40 @@ def test_scaling_the_canary_away_tries_another(fake):
     assert s.out().count("of generation 2, passes") == 1
 
 
+def test_a_quiet_queue_has_nothing_to_try_it_with(fake):
+    s = start(fake, LONG)
+    assert s.request("quiet", wait=True)["ok"]
+    s.set_knobs()
+    assert s.request("reload", wait=True)["ok"]
+    assert "passes: no task came to try it with" in s.out()
+    assert generations(s) == [2] * 3
+
+
+def test_a_restart_on_trial_is_carried_out_after_it(fake):
+    s = start(fake, LONG)
+    s.set_knobs(**LONG)
+    s.signal(signal.SIGHUP)
+    canary = wait_canary(s)
+    assert s.request("restart", target="demo/%d" % canary["slot"], wait=True)["ok"]
+    assert s.last_reload()["ok"] and generations(s) == [2] * 3
+    assert canary["pid"] not in [w["pid"] for w in s.ready()]
+
+
+def test_a_stopped_worker_keeps_its_limit_when_the_queue_goes_back(fake):
+    s = start(fake, BRIEF, workers=3)
+    s.set_knobs(**dict(BRIEF, **{"ignore_drain@0": 1, "ready_ms@1": 1500, "broken@1": "exit 3"}))
+    s.signal(signal.SIGHUP)
+    first = wait_until(lambda: [w for w in s.ready() if w["generation"] == 2])[0]
+    assert first["slot"] == 0
+    wait_until(lambda: roll(s)["phase"] == "rest")
+    assert s.request("stop", target="demo/0", wait=False)["ok"]
+    wait_until(lambda: "exit 3; rolled back" in s.out())
+    assert [w for p, _, w in s.heard() if p == first["pid"] and w.startswith("drain")] == \
+        ["drain 25000"]
+    assert not s.wait_reload(1)["ok"]
+    os.kill(first["pid"], signal.SIGKILL)
+
+
 def test_term_on_trial_ends_all(fake):
     s = start(fake, LONG)
     s.set_knobs()
