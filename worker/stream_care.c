@@ -85,6 +85,7 @@ static void take_extras(struct queue *q, const struct redisReply *extras, int64_
 
 void stream_hear_time(struct queue *q, int64_t redis_ms, int64_t now)
 {
+	stale_look(&q->stale, now, q->c->lease); /* the turn comes after the answers */
 	if (stale_redis_time(&q->stale, redis_ms, now, q->c->lease))
 		log_warning(
 			"Redis's clock jumped against ours; taking nothing stale for one lease");

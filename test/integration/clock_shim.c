@@ -1,11 +1,12 @@
 /*
- * clock_shim.c - a wall clock that jumps: LD_PRELOAD=clock-shim.so CLOCK_SHIM=FILE program...
+ * clock_shim.c - clocks that jump: LD_PRELOAD=clock-shim.so CLOCK_SHIM=FILE program...
  *
- * FILE holds one int64_t, the offset in ns that is added to CLOCK_REALTIME (and its coarse kin), to
- * time() and to gettimeofday(); a test writes it while programs run, and every one of them that has
- * the file mapped jumps at that moment. The other clocks stay what they are, as when an operator or
- * NTP sets the time. Reads the clocks by system calls, so that it may stand before a sanitizer's
- * library, and works before anything is initialised.
+ * FILE holds two int64_t, offsets in ns: the first is added to CLOCK_REALTIME (and its coarse kin),
+ * to time() and to gettimeofday(), as when an operator or NTP sets the time; the second to
+ * CLOCK_BOOTTIME, which with the first makes what a machine sees that has slept. A test writes them
+ * while programs run, and every one of them that has the file mapped jumps at that moment.
+ * CLOCK_MONOTONIC stays what it is. Reads the clocks by system calls, so that it may stand before a
+ * sanitizer's library, and works before anything is initialised.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const volatile int64_t *offset_ns; /* NULL: no file */
+static const volatile struct {
+	int64_t wall, boot;
+} * offset; /* NULL: no file */
 
 __attribute__((constructor)) static void map_offset(void)
 {
@@ -27,8 +30,8 @@ __attribute__((constructor)) static void map_offset(void)
 	void *at;
 
 	if (fd >= 0) {
-		at = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
-		offset_ns = at == MAP_FAILED ? NULL : at;
+		at = mmap(NULL, sizeof(*offset), PROT_READ, MAP_SHARED, fd, 0);
+		offset = at == MAP_FAILED ? NULL : at;
 		close(fd);
 	}
 	errno = saved;
@@ -40,9 +43,13 @@ int clock_gettime(clockid_t id, struct timespec *ts)
 
 	if (syscall(SYS_clock_gettime, id, ts) < 0)
 		return -1;
-	if (!offset_ns || (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE))
+	if (!offset)
 		return 0;
-	ns = (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec + *offset_ns;
+	ns = (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec;
+	if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)
+		ns += offset->wall;
+	else if (id == CLOCK_BOOTTIME)
+		ns += offset->boot;
 	ts->tv_sec = ns / 1000000000;
 	ts->tv_nsec = ns % 1000000000;
 	return 0;

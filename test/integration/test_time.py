@@ -251,3 +251,23 @@ def test_a_suspended_tree_runs_nothing_twice(sup, server, journal, gate):
     assert journal.runs() == {i: 1 for i in ids}
     assert sorted(s.pids()) == sorted(pids) and "is stuck" not in s.out()
     assert not any(w["lost_leases"] for w in s.workers())
+
+
+@pytest.mark.parametrize("leases", [0.8, 5])
+def test_a_machine_that_slept_kills_nobody_and_runs_nothing_twice(
+        sup, jumpy, clock, journal, gate, leases):
+    """Redis sleeps on the same machine; the clock of the timers stands still meanwhile."""
+    s = on_clock(sup(start=False, server=jumpy, supervisor={"workers": 2}, queues={
+        "q": dict(FAST, handler=journal.handler(), concurrency=2)}), clock)
+    pids = sorted(w["pid"] for w in s.wait_ready(2))
+    ids = jumpy.add("q", *[b"do " + str(gate).encode()] * 3)
+    journal.wait_started(3)
+    elapse(LEASE)                                # well beyond a lease of link
+    for n in (1, 2):
+        clock.sleep(n * leases * LEASE)
+        stays(lambda: len(journal.starts()) == 3, 0.8 * LEASE)
+    gate.open()
+    jumpy.wait_empty("q")
+    assert journal.runs() == {i: 1 for i in ids}
+    assert sorted(s.pids()) == pids and "is stuck" not in s.out()
+    assert not any(w["restarts"] or w["lost_leases"] for w in s.workers())
