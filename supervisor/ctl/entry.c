@@ -112,6 +112,23 @@ json_t *entry_string(struct slice s)
 	return v;
 }
 
+json_t *entry_said(struct slice s)
+{
+	json_t *value = json_loadb(s.data, s.len, JSON_DECODE_ANY, NULL);
+
+	return value ? value : entry_string(s);
+}
+
+void entry_print_said(struct buf *out, struct slice s, size_t max)
+{
+	json_t *json = json_loadb(s.data, s.len, JSON_DECODE_ANY, NULL);
+
+	if (json_is_string(json))
+		s = slice_of(json_string_value(json), json_string_length(json));
+	out_bytes(out, s, max);
+	json_decref(json);
+}
+
 void entry_json(const redisReply *fields, json_t *text, json_t *b64)
 {
 	for (size_t i = 0; fields && i + 1 < fields->elements; i += 2) {

@@ -25,5 +25,9 @@ void entry_print(struct buf *out, const redisReply *fields, size_t max);
 void entry_json(const redisReply *fields, json_t *text, json_t *b64);
 /* A JSON string; what is not UTF-8 becomes U+FFFD. */
 json_t *entry_string(struct slice s);
+/* What a handler has said (checkpoint, progress, result): the JSON it is, else a string. */
+json_t *entry_said(struct slice s);
+/* The same for people, at most `max` bytes: of a JSON string the content. */
+void entry_print_said(struct buf *out, struct slice s, size_t max);
 
 #endif

@@ -211,14 +211,6 @@ static void release_left(struct search *s)
 		redis_free(s->left[i].reply);
 }
 
-/* What a handler says is JSON: as it is; what one says in bytes, as a string. */
-static json_t *left_json(struct slice text)
-{
-	json_t *value = json_loadb(text.data, text.len, JSON_DECODE_ANY, NULL);
-
-	return value ? value : entry_string(text);
-}
-
 /* ------------------------------------------------------------------ telling */
 
 struct where {
@@ -282,7 +274,7 @@ static void tell_json(const struct search *s, const struct where *w)
 	json_object_set_new(o, "state", json_string(w->state));
 	for (size_t i = 0; i < N_LEFT; i++)
 		if (s->left[i].text.data)
-			json_object_set_new(o, s->left[i].name, left_json(s->left[i].text));
+			json_object_set_new(o, s->left[i].name, entry_said(s->left[i].text));
 	if (w->consumer) {
 		json_object_set_new(o, "consumer", entry_string(slice_str(w->consumer)));
 		json_object_set_new(o, "idle_ms", json_integer(w->idle_ms));

@@ -1,9 +1,9 @@
 /* wait.c - see wait.h. */
-#include <jansson.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "entry.h"
 #include "keys.h"
 #include "out.h"
 #include "wait.h"
@@ -44,16 +44,13 @@ static void say_progress(struct redis *r, const struct keys *k, const struct wai
 	struct err ignored = {0};
 	redisReply *p = redis_ask(r, &ignored, "HGET", k->progress, w->entry);
 	struct slice text = redis_text(p);
-	json_t *json = json_loadb(text.data, text.len, JSON_DECODE_ANY, NULL);
 	struct buf line = BUF_INIT;
 
-	if (json_is_string(json))
-		text = slice_of(json_string_value(json), json_string_length(json));
 	buf_adds(&line, "\r\033[Ktask ");
 	buf_adds(&line, w->id);
 	buf_adds(&line, ": ");
 	if (text.len)
-		out_bytes(&line, text, PROGRESS_SHOWN);
+		entry_print_said(&line, text, PROGRESS_SHOWN);
 	else
 		buf_adds(&line, "waiting");
 	buf_adds(&line, " (");
@@ -61,7 +58,6 @@ static void say_progress(struct redis *r, const struct keys *k, const struct wai
 	buf_addc(&line, ')');
 	fprintf(stderr, "%s", line.data);
 	buf_release(&line);
-	json_decref(json);
 	redis_free(p);
 }
 

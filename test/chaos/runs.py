@@ -14,12 +14,14 @@ from faults import QUEUE
 
 class Run:
     """One start of a handler."""
-    __slots__ = ("id", "pid", "worker", "attempt", "deliveries", "beside", "t", "end", "seen")
+    __slots__ = ("id", "pid", "worker", "attempt", "deliveries", "checkpoint", "beside", "t", "end",
+                 "seen")
 
     def __init__(self, e):
         self.id, self.pid, self.worker = e["id"], e["pid"], e["ppid"]
         self.attempt, self.beside, self.t = e["attempt"], e["beside"], e["t"]
         self.deliveries = int(e["env"].get("REDISQ_DELIVERIES", 0))
+        self.checkpoint = int(e["env"].get("REDISQ_CHECKPOINT", 0))
         self.end = None       # when it said that it is at its end
         self.seen = self.t    # when it was last seen alive
 
@@ -43,7 +45,7 @@ class Journal:
         open(self.path, "a").close()
 
     def handler(self):
-        return "exec %s %s" % (self.program, self.path)
+        return "exec %s %s ckpt=1" % (self.program, self.path)
 
     def read(self):
         """Takes in what was written since."""

@@ -90,7 +90,7 @@ class Verdict:
         self.check("redisqctl audit finds nothing", [] if audit.returncode == 0 else
                    (audit.out + audit.err).splitlines())
         left = [k.decode() for k in server.r.scan_iter("*") if k.decode().rsplit(":", 1)[-1] in
-                ("bodies", "crash", "ckpt", "delayed")]
+                ("bodies", "crash", "ckpt", "progress", "delayed")]
         self.check("nothing is left of tasks that are done",
                    ["%s: %s" % (k, self.sample(k)) for k in left])
         self.row("tasks", "%d acknowledged, %d unanswered, %d done, %d dead, %d retried",
@@ -144,6 +144,17 @@ class Verdict:
         pairs = [(a, b) for runs in r.journal.runs.values() for a, b in zip(runs, runs[1:])]
         self.check("the count of deliveries grows with every run",
                    ["%s, then %s" % x for x in pairs if x[1].deliveries <= x[0].deliveries])
+        # Each run says its number of deliveries as soon as it lives.
+        self.check("every run is given a checkpoint of a run before, and none that is older",
+                   ["%s with %d, then %s with %d" % (a, a.checkpoint, b, b.checkpoint)
+                    for a, b in pairs
+                    if b.checkpoint > a.deliveries or b.checkpoint < a.checkpoint])
+        failed = [(a, b) for a, b in pairs if a.end and b.attempt > a.attempt]
+        self.check("a run that failed by itself leaves its own",
+                   ["%s, then %s with %d" % (a, b, b.checkpoint) for a, b in failed
+                    if b.checkpoint != a.deliveries], "%d of them" % len(failed))
+        self.row("runs again with the checkpoint of the run before", "%d of %d",
+                 sum(b.checkpoint == a.deliveries for a, b in pairs), len(pairs))
         self.check("attempts are charged for failures alone",
                    ["attempt %d, then %d: %s" % (a.attempt, b.attempt, a) for a, b in pairs
                     if b.attempt != a.attempt and not (

@@ -18,6 +18,7 @@
  *   out=BYTES err=BYTES chunk=BYTES   that many bytes, lines of 99 x, written chunk by chunk
  *   say=TEXT tail=TEXT   TEXT to stdout with and without a newline; cry=TEXT to stderr
  *   fd3=TEXT          a line on fd 3 ('~' stands for a blank)
+ *   ckpt=1            a checkpoint at once: how often the task was delivered
  *   save=DIR          the bytes of stdin as DIR/<id>.<attempt>
  *   eof=no            do not read stdin
  *
@@ -43,7 +44,7 @@
 
 struct knobs {
 	long sleep_ms, exit_code, signo, parent_signo, until, until_run, hang_ms, ignore_term,
-		group_ms, setsid_ms, out, err, chunk;
+		group_ms, setsid_ms, out, err, chunk, ckpt;
 	const char *gate, *say, *tail, *cry, *fd3, *save;
 	int no_read;
 };
@@ -304,8 +305,8 @@ static void turn(struct knobs *k, char *word)
 			N("until", until),    N("until_run", until_run),
 			N("hang", hang_ms),   N("ignore_term", ignore_term),
 			N("group", group_ms), N("setsid", setsid_ms),
-			N("out", out),        N("err", err),
-			N("chunk", chunk),
+			N("ckpt", ckpt),      N("out", out),
+			N("err", err),        N("chunk", chunk),
 		},
 	  texts[] = {
 		  N("gate", gate), N("say", say), N("tail", tail),
@@ -385,6 +386,8 @@ int main(int argc, char **argv)
 			for (char *w = strtok(data + 3, " \n"); w; w = strtok(NULL, " \n"))
 				turn(&k, w);
 	}
+	if (k.ckpt)
+		dprintf(3, "{\"type\":\"checkpoint\",\"value\":%s}\n", env("REDISQ_DELIVERIES"));
 	if (k.ignore_term)
 		sigaction(SIGTERM, &sa, NULL);
 	if (k.group_ms)

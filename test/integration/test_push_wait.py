@@ -141,6 +141,9 @@ def test_show_tells_what_a_task_has_left(up, server, shell, gate):
     wait_until(lambda: server.r.hlen("{q}:ckpt") and server.r.hlen("{q}:progress"), 20)
     now = shown(s, task)
     assert (now["state"], now["checkpoint"], now["progress"]) == ("running", {"job": 7}, "40 %")
+    row, = json.loads(s.ctl("pending", "q", "--json", check=0).out)
+    assert row["progress"] == "40 %"
+    assert s.ctl("pending", "q", check=0).out.splitlines()[1].endswith("  40 %")
     text = s.ctl("show", "q", task, check=0).out
     assert '  checkpoint          {"job":7}\n  progress            "40 %"\n' in text
     gate.open()
