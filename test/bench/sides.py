@@ -56,8 +56,8 @@ class Held:
         for p in self.procs:
             p.stdin.close()
         for p in self.procs:
+            assert p.wait(60) == 0, p.args
             p.stdout.close()
-            assert p.wait(20) == 0, p.args
 
 
 class Side:
