@@ -69,7 +69,7 @@ SUPERVISOR := canary children control control_socket credit daemon facts fleet f
 	proc_words reload reloading restart roll roll_fsm roll_trial slot status supervisor supervisor_init suspects terminal tick verbs \
 	waiters
 WORKER := main worker worker_tasks worker_drain worker_breaker orders ledger task task_index task_table verdict breaker reply lease group args fields answer \
-	exec_exit exec_stdin child_env frames handler_exec handler_so so_lib so_pool so_run queue_stream stream_open stream_read stream_settle stream_note \
+	exec_exit exec_stdin child_env frames handler_exec handler_pipe pipe_child pipe_talk pipe_exit pipe_lines pipe_plan pipe_seen program handler_so so_lib so_pool so_run queue_stream stream_open stream_read stream_settle stream_note \
 	stream_care stream_take stream_handover stream_trouble stream_policy eviction strays suspect
 CTL := client entry logtail main options out redis table target verb_audit verb_letters verb_logs verb_other \
 	verb_pending verb_process verb_push verb_show verb_stats verb_status wait
@@ -170,6 +170,9 @@ $(OUT)/fake-library.so: test/integration/fake_library.c worker/redisq_handler.h
 $(OUT)/fake-library-99.so: test/integration/fake_library.c worker/redisq_handler.h
 	@mkdir -p $(@D)
 	$(Q)$(call say,CC,$<)$(FAKE_LIBRARY) -DFAKE_ABI=99
+$(OUT)/fake-pipe: test/integration/fake_pipe.c
+	@mkdir -p $(@D)
+	$(Q)$(call say,CC,$<)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -o $@ $< -ljansson
 
 # The benchmark's clients and handlers, never sanitized either.
 BENCH := $(OUT)/bench
@@ -187,7 +190,7 @@ $(BENCH)/npm: test/bench/package.json
 bench: all $(BENCH_TOOLS) $(BENCH)/npm
 	@RUNS=$(RUNS) N=$(N) SHORT=$(SHORT) /usr/bin/python3 test/bench/bench.py $(OUT) $(ROWS)
 
-TOOLS := $(BENCH_TOOLS) $(OUT)/fake-library.so $(OUT)/fake-library-99.so $(OUT)/fake-handler $(OUT)/clock-shim.so \
+TOOLS := $(BENCH_TOOLS) $(OUT)/fake-library.so $(OUT)/fake-library-99.so $(OUT)/fake-handler $(OUT)/fake-pipe $(OUT)/clock-shim.so \
 	$(if $(wildcard test/integration/fake_worker.c),$(OUT)/fake-worker)
 tools: $(TOOLS)
 

@@ -439,6 +439,11 @@ int conf_set_handler_argv(struct conf *c, const char *queue, enum conf_handler_k
 	return 0;
 }
 
+int conf_kept_children(const struct conf_queue *q)
+{
+	return q->handler.kind == CONF_HANDLER_PIPE ? q->concurrency + 1 : 0;
+}
+
 /* The meta of a value; a queue that is not there counts as [queue] without a name. */
 static const struct meta *meta_of(const struct conf *c, enum conf_section s, const char *queue,
 				  const char *key)

@@ -212,11 +212,6 @@ static void finish_queue(struct conf *c, const struct conf_queue *q, struct buf 
 		buf_addf(errs,
 			 "%s%s[queue %s] has no handler; write handler = exec PROGRAM ARG...\n",
 			 where ? where : "", where ? ": " : "", q->name);
-	if (q->handler.kind == CONF_HANDLER_PIPE)
-		buf_addf(errs,
-			 "%s: [queue %s] handler: the kind %s comes in a later version; use exec\n",
-			 conf_where(c, CONF_QUEUE, q->name, "handler"), q->name,
-			 conf_handler_word(q->handler.kind));
 	check_order(c, CONF_QUEUE, q->name, "retry_delay", q->retry_delay, "retry_delay_max",
 		    q->retry_delay_max, errs);
 	warn_lease(c, q);

@@ -15,6 +15,8 @@
  */
 #define OBITUARY_ALONE "alone "
 #define OBITUARY_COMPANY "company "
+/* The same of a handler's child that had several: the worker lived on. */
+#define OBITUARY_BESIDE "beside "
 
 struct obituary_task {
 	char id[BOARD_ID_MAX];

@@ -7,9 +7,10 @@
 
 #include "scoreboard.h"
 
-static size_t board_size(uint32_t n_tasks)
+static size_t board_size(uint32_t n_tasks, uint32_t n_groups)
 {
-	return sizeof(struct board) + (size_t)n_tasks * sizeof(struct board_task);
+	return sizeof(struct board) + (size_t)n_tasks * sizeof(struct board_task) +
+	       (size_t)n_groups * sizeof(_Atomic int32_t);
 }
 
 static struct board *map(int fd, size_t size)
@@ -19,15 +20,15 @@ static struct board *map(int fd, size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-struct board *board_create(uint32_t n_tasks, int *fd)
+struct board *board_create(uint32_t n_tasks, uint32_t n_groups, int *fd)
 {
 	struct board *b = NULL;
 
 	*fd = memfd_create("redisq-board", MFD_CLOEXEC);
 	if (*fd < 0)
 		return NULL;
-	if (ftruncate(*fd, (off_t)board_size(n_tasks)) == 0)
-		b = map(*fd, board_size(n_tasks));
+	if (ftruncate(*fd, (off_t)board_size(n_tasks, n_groups)) == 0)
+		b = map(*fd, board_size(n_tasks, n_groups));
 	if (!b) {
 		int saved = errno;
 
@@ -38,6 +39,7 @@ struct board *board_create(uint32_t n_tasks, int *fd)
 	}
 	b->magic = BOARD_MAGIC;
 	b->n_tasks = n_tasks;
+	b->n_groups = n_groups;
 	return b;
 }
 
@@ -53,7 +55,8 @@ struct board *board_attach(int fd)
 		return NULL;
 	}
 	b = map(fd, (size_t)st.st_size);
-	if (b && (b->magic != BOARD_MAGIC || board_size(b->n_tasks) != (size_t)st.st_size)) {
+	if (b && (b->magic != BOARD_MAGIC ||
+		  board_size(b->n_tasks, b->n_groups) != (size_t)st.st_size)) {
 		munmap(b, (size_t)st.st_size);
 		errno = EINVAL;
 		return NULL;
@@ -64,7 +67,7 @@ struct board *board_attach(int fd)
 void board_unmap(struct board *b)
 {
 	if (b)
-		munmap(b, board_size(b->n_tasks));
+		munmap(b, board_size(b->n_tasks, b->n_groups));
 }
 
 /* Odd while the row is being written. */
@@ -102,6 +105,22 @@ void board_clear_task(struct board *b, uint32_t i)
 	t->id[0] = '\0';
 	t->pgid = 0;
 	row_end(t);
+}
+
+static _Atomic int32_t *group_at(struct board *b, uint32_t i)
+{
+	INVARIANT(i < b->n_groups);
+	return (_Atomic int32_t *)(void *)&b->tasks[b->n_tasks] + i;
+}
+
+void board_set_group(struct board *b, uint32_t i, pid_t pgid)
+{
+	atomic_store(group_at(b, i), pgid);
+}
+
+pid_t board_group(struct board *b, uint32_t i)
+{
+	return atomic_load(group_at(b, i));
 }
 
 bool board_read_task(struct board *b, uint32_t i, struct board_task *out)

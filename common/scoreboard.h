@@ -17,19 +17,25 @@
 #define BOARD_ID_MAX 48
 #define BOARD_NAME_MAX 192
 
+/*
+ * Two kinds of rows: one per task that runs, and one per process that a handler keeps for many
+ * tasks, which may be there without a task.
+ */
+
 /* A task row. `id` empty = the slot is free. */
 struct board_task {
 	_Atomic uint32_t seq;
 	int32_t attempt;
 	uint64_t token;        /* PEL delivery count */
 	int64_t started_ms;    /* boot clock */
-	int32_t pgid;          /* handler's process group, 0 = none */
+	int32_t pgid;          /* group of the handler's process for it, 0 = none */
 	char id[BOARD_ID_MAX]; /* entry id */
 };
 
 struct board {
 	uint32_t magic;
 	uint32_t n_tasks;
+	uint32_t n_groups;
 	_Atomic int64_t heartbeat_ms; /* boot clock of the last loop turn; 0 = not begun */
 	_Atomic int32_t consuming;    /* 1 = reading, or full; see status */
 	_Atomic int32_t running;      /* held by the ledger */
@@ -41,11 +47,12 @@ struct board {
 	char run_id[44];              /* of the server those belong to */
 	char nonce[36];               /* of the claim */
 	char consumer[BOARD_NAME_MAX];
-	struct board_task tasks[];
+	struct board_task tasks[]; /* n_tasks, and after them n_groups x _Atomic int32_t */
 };
 
-/* A new board for `n_tasks` slots in a memfd (CLOEXEC); NULL with errno. */
-struct board *board_create(uint32_t n_tasks, int *fd);
+/* A new board for `n_tasks` slots and `n_groups` kept processes in a memfd (CLOEXEC); NULL with
+ * errno. */
+struct board *board_create(uint32_t n_tasks, uint32_t n_groups, int *fd);
 /* The worker's view of an inherited one; NULL with errno. */
 struct board *board_attach(int fd);
 void board_unmap(struct board *b);
@@ -54,6 +61,10 @@ void board_unmap(struct board *b);
 void board_set_task(struct board *b, uint32_t i, const char *id, uint64_t token, int attempt,
 		    int64_t started_ms, pid_t pgid);
 void board_clear_task(struct board *b, uint32_t i);
+/* Writer: the group of kept process `i`; 0 = there is none (any more). */
+void board_set_group(struct board *b, uint32_t i, pid_t pgid);
+/* Reader: the same. */
+pid_t board_group(struct board *b, uint32_t i);
 /* Reader: false when the row is free. */
 bool board_read_task(struct board *b, uint32_t i, struct board_task *out);
 

@@ -20,18 +20,27 @@ const char *exit_cause_word(enum exit_cause c)
 	return words[c];
 }
 
-/* The handler groups on the board; a number of old may be ours by now. */
+static void note_group(struct proc *p, pid_t pgid)
+{
+	/* A number of old may be ours by now. */
+	if (pgid > 1 && pgid != getpgrp())
+		groups_add(&p->groups, pgid);
+}
+
+/* The handler groups on the board: of tasks, and of processes kept for further ones. */
 static void note_groups(struct proc *p)
 {
-	uint32_t n = p->board->n_tasks;
+	struct board *b = p->board;
 
 	p->groups.session = p->pid;
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < b->n_tasks; i++) {
 		struct board_task t;
 
-		if (board_read_task(p->board, i, &t) && t.pgid > 1 && t.pgid != getpgrp())
-			groups_add(&p->groups, t.pgid);
+		if (board_read_task(b, i, &t))
+			note_group(p, t.pgid);
 	}
+	for (uint32_t i = 0; i < b->n_groups; i++)
+		note_group(p, board_group(b, i));
 }
 
 static void kill_groups(struct proc *p)

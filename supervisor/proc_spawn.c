@@ -125,7 +125,8 @@ int proc_spawn(struct proc *p, struct err *e)
 		err_set(e, 1, "no pipes for the worker: %s", strerror(errno));
 		goto out;
 	}
-	board = board_create((uint32_t)proc_conf(p)->concurrency, &board_fd);
+	board = board_create((uint32_t)proc_conf(p)->concurrency,
+			     (uint32_t)conf_kept_children(proc_conf(p)), &board_fd);
 	if (!board) {
 		err_set(e, 1, "no shared memory for the worker: %s", strerror(errno));
 		goto out;

@@ -33,8 +33,8 @@ enum answer_type {
 /* As a task is called towards a handler (child_id.h); a longer one is nobody's. */
 #define ANSWER_ID_MAX 800
 #define ANSWER_SLOTS_MAX 10000
-/* A line on fd 3; values are up to 64 KiB, before escapes. */
-#define ANSWER_LINE_MAX 131072
+/* A line on fd 3: the longest result, and what is around it. */
+#define ANSWER_LINE_MAX (OUTCOME_RESULT_MAX + 65536)
 
 struct answer {
 	enum answer_type type;

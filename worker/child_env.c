@@ -68,24 +68,36 @@ static int put_checkpoint(struct strv *out, struct slice bytes)
 	return r;
 }
 
+static void put_common(struct strv *out, const struct strv *base, const struct run_facts *f)
+{
+	for (size_t i = 0; i < base->n; i++)
+		strv_add(out, base->v[i]);
+	put(out, "REDISQ_QUEUE", f->queue->name);
+	put(out, "REDISQ_WORKER", f->consumer);
+	put_int(out, "REDISQ_SLOT", f->slot);
+	put_int(out, "REDISQ_ANSWER_FD", 3);
+}
+
+void child_env_kept(const struct strv *base, const struct run_facts *f, const char *child,
+		    struct strv *out)
+{
+	put_common(out, base, f);
+	put(out, "REDISQ_CHILD", child);
+}
+
 int child_env(const struct strv *base, const struct task *t, const struct run_facts *f,
 	      struct strv *out)
 {
 	const struct field *trace = task_field(t, "traceparent");
 
-	for (size_t i = 0; i < base->n; i++)
-		strv_add(out, base->v[i]);
+	put_common(out, base, f);
 	put(out, "REDISQ_ID", t->label);
-	put(out, "REDISQ_QUEUE", f->queue->name);
 	put_int(out, "REDISQ_ATTEMPT", t->attempt);
 	put_int(out, "REDISQ_MAX_ATTEMPTS", f->queue->max_attempts);
 	put_int(out, "REDISQ_DELIVERIES", t->deliveries);
 	put_int(out, "REDISQ_ENQUEUED_AT_MS", t->enqueued_at_ms);
 	if (f->deadline_ms)
 		put_int(out, "REDISQ_DEADLINE_MS", f->deadline_ms);
-	put(out, "REDISQ_WORKER", f->consumer);
-	put_int(out, "REDISQ_SLOT", f->slot);
-	put_int(out, "REDISQ_ANSWER_FD", 3);
 	put_fields(out, t, f->queue);
 	if (trace && trace->value.len <= TRACEPARENT_MAX) {
 		char *value = xmemdup0(trace->value.data, trace->value.len);

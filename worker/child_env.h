@@ -1,5 +1,6 @@
 /*
- * child_env.h - the environment of one run: the queue's base plus what the task says. Pure.
+ * child_env.h - the environment of a handler: the queue's base, what the worker says and, of a
+ * process that runs one task, what the task says. Pure.
  */
 #ifndef REDISQ_CHILD_ENV_H
 #define REDISQ_CHILD_ENV_H
@@ -16,6 +17,10 @@ struct run_facts {
 
 #define CHILD_FIELDS_MAX 65536 /* bytes of REDISQ_FIELDS; the payload is left out above that */
 
+/* `out` gets `base` and what is the same for all tasks: of a process that is kept for many.
+ * `child`: REDISQ_CHILD. */
+void child_env_kept(const struct strv *base, const struct run_facts *f, const char *child,
+		    struct strv *out);
 /*
  * `out` gets `base` and the REDISQ_* of this run. REDISQ_CHECKPOINT is the content of a checkpoint
  * that is a JSON string, else the checkpoint as it is. -1: it has a NUL and is left out, or is too

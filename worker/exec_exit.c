@@ -28,7 +28,7 @@ static enum outcome_kind kind_of_code(int code)
 	return OUTCOME_FAILED;
 }
 
-static void duration(int64_t ms, char out[32])
+void exec_duration(int64_t ms, char out[32])
 {
 	if (ms % 60000 == 0)
 		snprintf(out, 32, "%" PRId64 "m", ms / 60000);
@@ -98,7 +98,7 @@ void exec_outcome(struct outcome *o, const struct child_exit *x, const struct an
 		return;
 	case EXEC_STOP_TIMEOUT:
 		o->kind = OUTCOME_TIMED_OUT;
-		duration(timeout_ms, limit);
+		exec_duration(timeout_ms, limit);
 		snprintf(o->error, sizeof(o->error), "timed out after %s", limit);
 		return;
 	case EXEC_NOT_STOPPED:

@@ -12,6 +12,9 @@
 /* Why we stopped it, if we did. */
 enum exec_stop { EXEC_NOT_STOPPED, EXEC_STOP_TIMEOUT, EXEC_STOP_CANCEL };
 
+/* "30m", "1500ms" */
+void exec_duration(int64_t ms, char out[32]);
+
 /* Fills kind, error, exit_code, signal, delay_ms. `timeout_ms` is for the message. */
 void exec_outcome(struct outcome *o, const struct child_exit *x, const struct answer *a,
 		  enum exec_stop stop, int64_t timeout_ms);

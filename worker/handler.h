@@ -38,5 +38,6 @@ struct handler_ops {
 
 extern const struct handler_ops handler_exec_ops;
 extern const struct handler_ops handler_so_ops;
+extern const struct handler_ops handler_pipe_ops;
 
 #endif

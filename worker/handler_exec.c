@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "answer.h"
@@ -19,9 +18,11 @@
 #include "conf_read.h"
 #include "exec_exit.h"
 #include "exec_stdin.h"
+#include "last_words.h"
 #include "line.h"
 #include "log.h"
 #include "oom.h"
+#include "program.h"
 #include "spawn.h"
 #include "strays.h"
 #include "worker.h"
@@ -70,17 +71,6 @@ struct handler {
 };
 
 /* ------------------------------------------------------------------ output */
-
-static void keep_last_words(struct outcome *o, struct slice text)
-{
-	struct buf *b = &o->last_words;
-
-	if (text.len > OUTCOME_STDERR_MAX)
-		text = slice_of(text.data + text.len - OUTCOME_STDERR_MAX, OUTCOME_STDERR_MAX);
-	if (b->len + text.len > OUTCOME_STDERR_MAX)
-		buf_consume(b, b->len + text.len - OUTCOME_STDERR_MAX);
-	buf_add(b, text.data, text.len);
-}
 
 /* Once per run is enough: a handler may take fd 3 for a log. */
 static void complain(struct run *run, const char *why)
@@ -158,7 +148,8 @@ static bool read_pipe(struct run_pipe *p, size_t max)
 
 		if (n > 0) {
 			if (p->which == ERR)
-				keep_last_words(&p->run->task->outcome, slice_of(chunk, (size_t)n));
+				last_words_add(&p->run->task->outcome.last_words,
+					       slice_of(chunk, (size_t)n));
 			line_feed(&p->line, chunk, (size_t)n, on_line, p);
 			max -= (size_t)n < max ? (size_t)n : max;
 		} else if (n == 0) {
@@ -464,50 +455,20 @@ static struct handler *exec_open(struct worker *w)
 
 	h->w = w;
 	list_init(&h->runs);
-	strays_init(&h->strays, w->loop);
 	sig_not_default(&h->changed);
 	oom_watch_init(&h->oom);
+	strays_init(&h->strays, w->loop, "REDISQ_ID=");
 	frames_on_room(w->frames, on_room, h);
 	if (conf_handler_env(w->qc, environ, &h->env, &e) < 0)
 		h->env_error = xstrdup(e.text);
 	return h;
 }
 
-/* A name with a '/' is looked at from cwd when it is started: so here. */
-static int check_path(const struct worker *w, const char *program, struct err *e)
-{
-	const char *cwd = w->qc->cwd;
-	char *path =
-		program[0] == '/' || !cwd ? xstrdup(program) : xasprintf("%s/%s", cwd, program);
-	struct stat st;
-	int r = 0;
-
-	if (stat(path, &st) < 0)
-		r = err_set(e, EXIT_CONFIG, "%s: %s", path, strerror(errno));
-	else if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
-		r = err_set(e, EXIT_CONFIG, "%s: not an executable file", path);
-	free(path);
-	return r;
-}
-
 static int exec_check(struct handler *h, struct err *e)
 {
-	const char *program = h->w->qc->handler.argv.v[0];
-	const char *path = NULL;
-	char *found;
-
 	if (h->env_error)
 		return err_set(e, EXIT_CONFIG, "%s", h->env_error);
-	if (strchr(program, '/'))
-		return check_path(h->w, program, e);
-	for (size_t i = 0; i < h->env.n; i++)
-		if (strncmp(h->env.v[i], "PATH=", 5) == 0)
-			path = h->env.v[i] + 5;
-	found = spawn_find(program, path);
-	if (!found)
-		return err_set(e, EXIT_CONFIG, "%s: %s", program, strerror(errno));
-	free(found);
-	return 0;
+	return program_check(h->w->qc, &h->env, e);
 }
 
 static void exec_free(struct handler *h)

@@ -100,7 +100,8 @@ static int run(const struct options *o, const struct conf *c)
 	if (!w.loop)
 		return fail("redisq-worker: no event loop can be made\n", EXIT_UNREACHABLE);
 	board = o->supervised ? board_attach(FD_BOARD)
-			      : board_create((uint32_t)qc->concurrency, &board_fd);
+			      : board_create((uint32_t)qc->concurrency,
+					     (uint32_t)conf_kept_children(qc), &board_fd);
 	if (!board)
 		return fail("redisq-worker: no scoreboard can be mapped\n", EXIT_CONFIG);
 	if (board_fd >= 0)

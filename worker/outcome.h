@@ -33,6 +33,7 @@ enum outcome_kind {
 struct outcome {
 	enum outcome_kind kind;
 	char error[OUTCOME_ERROR_MAX]; /* for people: "exit 1", "signal 11 SIGSEGV (core dumped)" */
+	bool in_company;               /* CRASHED: with others that ran in the same process */
 	int exit_code;                 /* -1: did not exit by itself */
 	int signal;                    /* 0: none */
 	int64_t delay_ms;              /* asked for by the handler; -1: the usual back-off */

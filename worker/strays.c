@@ -37,6 +37,8 @@ static bool has_label(const struct strays *s, const char *label)
 /* True when the environment of `pid` says that it belongs to a run that still goes on. */
 static bool belongs_to_a_run(void *arg, pid_t pid)
 {
+	const struct strays *s = arg;
+	size_t n = strlen(s->variable);
 	struct buf env = BUF_INIT;
 	char path[32];
 	bool found = false;
@@ -44,8 +46,8 @@ static bool belongs_to_a_run(void *arg, pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
 	if (readfile(path, ENVIRON_MAX, &env) == 0)
 		for (size_t at = 0; at < env.len && !found; at += strlen(env.data + at) + 1)
-			if (strncmp(env.data + at, "REDISQ_ID=", 10) == 0)
-				found = has_label(arg, env.data + at + 10);
+			if (strncmp(env.data + at, s->variable, n) == 0)
+				found = has_label(s, env.data + at + n);
 	buf_release(&env);
 	return found;
 }
@@ -70,9 +72,9 @@ static void on_again(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents 
 	look(t->data);
 }
 
-void strays_init(struct strays *s, struct ev_loop *loop)
+void strays_init(struct strays *s, struct ev_loop *loop, const char *variable)
 {
-	*s = (struct strays){.loop = loop};
+	*s = (struct strays){.loop = loop, .variable = variable};
 	ev_prepare_init(&s->look, on_turn);
 	/* Before the worker's own turn, which settles. */
 	ev_set_priority(&s->look, EV_MAXPRI);

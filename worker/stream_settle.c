@@ -57,6 +57,9 @@ static int add_verdict(struct args *a, const struct queue *q, const struct task 
 	case VERDICT_DONE:
 	case VERDICT_RELEASE:
 		break;
+	case VERDICT_SUSPECT:
+		args_join(a, OBITUARY_BESIDE, t->outcome.error);
+		break;
 	case VERDICT_RETRY:
 		args_int(a, v->delay_ms);
 		args_int(a, v->attempt);
@@ -88,6 +91,8 @@ static const char *op_word(enum verdict_op op)
 		return "R";
 	case VERDICT_CRASH:
 		return "K";
+	case VERDICT_SUSPECT:
+		return "S";
 	case VERDICT_DEAD:
 		return "X";
 	case VERDICT_HOLD:
@@ -111,6 +116,7 @@ static int64_t wanted_ms(const struct queue *q, const struct task *t)
 	case VERDICT_HOLD:
 		return ttl;
 	case VERDICT_RETRY:
+	case VERDICT_SUSPECT:
 	case VERDICT_RELEASE:
 		break;
 	}

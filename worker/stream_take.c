@@ -154,6 +154,7 @@ static bool is_for_us(struct queue *q, struct slice record, int *n_suspects)
 		*n_suspects += 1;
 		return q->w->quarantine;
 	case SUSPECT_NONE:
+	case SUSPECT_APART:
 		break;
 	}
 	return !q->w->quarantine;

@@ -33,6 +33,8 @@ enum suspicion suspect_judge(struct slice record, const struct conf_queue *q, ch
 	why++;
 	if (begins(why, OBITUARY_COMPANY))
 		return SUSPECT_ALONE;
+	if (begins(why, OBITUARY_BESIDE))
+		return SUSPECT_APART;
 	if (!begins(why, OBITUARY_ALONE))
 		return strcmp(why, "stale") == 0 && count >= STALE_SUSPECT ? SUSPECT_ALONE
 									   : SUSPECT_NONE;

@@ -5,7 +5,8 @@
  * is charged, and of several only one can be to blame: those that died in company are suspects.
  * They run again one at a time, alone in a worker set aside; who crashes alone did it, and after
  * max_crashes of them (or at the first, as on_crash says) is not run any more. The rest are cleared
- * by being settled.
+ * by being settled. Likewise a child of a handler that dies of one of several tasks: they run
+ * again, each in a child of its own; the worker and its other children go on meanwhile.
  */
 #ifndef REDISQ_SUSPECT_H
 #define REDISQ_SUSPECT_H
@@ -14,7 +15,8 @@
 
 enum suspicion {
 	SUSPECT_NONE,   /* run it like any other */
-	SUSPECT_ALONE,  /* run it, but alone */
+	SUSPECT_APART,  /* run it, but with no other in its child */
+	SUSPECT_ALONE,  /* run it, but alone in its worker */
 	SUSPECT_GUILTY, /* do not run it: on_crash */
 };
 

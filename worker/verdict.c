@@ -63,6 +63,8 @@ struct verdict verdict_of(const struct task *t, const struct outcome *o, const s
 			return failed(t, o, q, rng, "timeout");
 		return letter((enum conf_follow)q->on_timeout, "timeout");
 	case OUTCOME_CRASHED:
+		if (o->in_company)
+			return (struct verdict){.op = VERDICT_SUSPECT};
 		return (struct verdict){.op = VERDICT_CRASH,
 					.delay_ms =
 						backoff_ms(q->retry_delay, q->retry_delay_max, 1),

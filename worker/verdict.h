@@ -16,6 +16,7 @@ enum verdict_op {
 	VERDICT_DONE = 'D',
 	VERDICT_RETRY = 'R',
 	VERDICT_CRASH = 'K', /* the script counts crashes and decides between retry and `follow` */
+	VERDICT_SUSPECT = 'S', /* crashed, but maybe of another: charged and given back */
 	VERDICT_DEAD = 'X',
 	VERDICT_HOLD = 'H',
 	VERDICT_RELEASE = 'L',

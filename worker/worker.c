@@ -185,6 +185,7 @@ void worker_init(struct worker *w, const struct conf *conf, const struct conf_qu
 static const struct handler_ops *const handlers[CONF_HANDLER_N_KINDS] = {
 	[CONF_HANDLER_EXEC] = &handler_exec_ops,
 	[CONF_HANDLER_SO] = &handler_so_ops,
+	[CONF_HANDLER_PIPE] = &handler_pipe_ops,
 };
 
 int worker_run(struct worker *w)

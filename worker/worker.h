@@ -127,6 +127,8 @@ int worker_note(struct worker *w, struct task *t, enum task_note what,
 		struct slice value) ATTR_MUST_CHECK;
 /* The run of `t` has ended; t->outcome says how. */
 void worker_finished(struct worker *w, struct task *t);
+/* It plainly cannot work (`what`): the breaker opens, without a task that was tried. */
+void worker_handler_missing(struct worker *w, const char *what);
 /* Nothing of the handler is left to wait for: the answer to its leave(). */
 void worker_handler_left(struct worker *w);
 /*

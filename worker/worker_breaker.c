@@ -86,6 +86,8 @@ void worker_tell_breaker(struct worker *w, const struct task *t)
 		break;
 	case OUTCOME_FAILED:
 	case OUTCOME_CRASHED:
+		if (o->in_company)
+			break; /* one death, not one for each */
 		if (clock_boot_ms() - t->started_ms < BREAKER_FAST_MS) {
 			snprintf(why, sizeof(why),
 				 "%d tasks in a row failed at once, the last with: %s",

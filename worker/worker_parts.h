@@ -36,8 +36,6 @@ void worker_arm(struct worker *w, ev_timer *t, int64_t ms);
 
 /* worker_breaker.c */
 void worker_breaker_init(struct worker *w);
-/* It plainly cannot work (`what`): no task needs to be tried. */
-void worker_handler_missing(struct worker *w, const char *what);
 /* Turns "the handler is broken" into "this task failed" where the task is to blame: true, and its
  * end says nothing about the handler. */
 bool worker_judge_blamed(struct worker *w, struct task *t);

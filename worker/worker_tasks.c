@@ -94,8 +94,18 @@ static void on_fenced(struct worker *w, struct queue *q)
 	}
 }
 
+/* It lies there for anyone, and we may have room for it ourselves: others are told by
+ * worker_say_released(). */
+static bool is_for_anyone(const struct worker *w, const struct task *t)
+{
+	return (t->verdict.op == VERDICT_RELEASE || t->verdict.op == VERDICT_SUSPECT) && !t->lost &&
+	       t->outcome.kind != OUTCOME_BROKEN && w->phase == WORKER_RUNNING;
+}
+
 static void on_gone(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
 {
+	if (is_for_anyone(w, t))
+		w->qops->scan(w->queue);
 	ledger_gone(&w->ledger, t->place);
 	worker_publish(w);
 	worker_drain_on(w);
@@ -229,6 +239,12 @@ static void log_outcome(struct worker *w, const struct task *t)
 		break;
 	case VERDICT_CRASH:
 		log_warning("task %s: the handler crashed: %s", t->label, t->outcome.error);
+		break;
+	case VERDICT_SUSPECT:
+		log_warning("task %s: the handler crashed with this and other tasks: %s; it runs "
+			    "again in a process of its own",
+			    t->label, t->outcome.error);
+		w->n_released++;
 		break;
 	case VERDICT_DEAD:
 	case VERDICT_HOLD:

@@ -8,6 +8,8 @@
 --   K delay_ms cap_ms jitter_% max follow cause, field value...
 --                                            crashed: charge it, then follow = retry|dead|hold
 --   X field value...                         dead letter    H field value...   held
+--   S cause                                  crashed, but maybe of another that ran beside it:
+--                                            charge it and release
 --   L                                        release: anyone may take it at once, nothing charged
 -- in front of a task's op, and not counted in n:
 --   C checkpoint                             the newest, where ckpt may not have it yet
@@ -82,7 +84,8 @@ local function enqueued_at(id, own) return own['redisq.enqueued_at'] or string.m
 -- The token in a crash record belongs to the entry that is left behind: the next one starts anew.
 -- A task that crashed in company and lived to be settled was not the one to blame.
 local function carried(crashes)
-  if string.match(crashes or '', '^%d+:%d+:company ') then return '' end
+  if string.match(crashes or '', '^%d+:%d+:company ') or
+     string.match(crashes or '', '^%d+:%d+:beside ') then return '' end
   return (string.gsub(crashes or '', '^(%d+):%d+:', '%1:0:'))
 end
 
@@ -139,13 +142,16 @@ local function to_letter(key, id, token, fields, from, to)
   end
 end
 
+-- How many crashes there are with this one; charged once per token.
+local function count_crashes(id, token)
+  local n, charged = string.match(redis.call('HGET', crash, id) or '', '^(%d+):(%d+):')
+  return tonumber(n or 0) + (charged == text(token) and 0 or 1)
+end
+
 local function crashed(id, token, fields, p)
   local delay, cap, jitter = tonumber(ARGV[p]), tonumber(ARGV[p + 1]), tonumber(ARGV[p + 2])
   local max, follow, cause = tonumber(ARGV[p + 3]), ARGV[p + 4], ARGV[p + 5]
-  local v = redis.call('HGET', crash, id)
-  local before, charged = string.match(v or '', '^(%d+):(%d+):')
-  before = tonumber(before or 0)
-  if charged ~= text(token) then before = before + 1 end
+  local before = count_crashes(id, token)
   if follow == 'retry' and before >= max then follow = 'dead' end
   if follow ~= 'retry' then return follow end
   for _ = 2, before do if delay < cap then delay = math.min(cap, delay * 2) end end
@@ -163,7 +169,11 @@ local function settle(op, id, token, from, to)
     return 1
   end
   first_use(op)
-  if op == 'L' then
+  if op == 'S' then
+    redis.call('HSET', crash, id, text(count_crashes(id, token)) .. ':' .. text(token) .. ':' ..
+                                  ARGV[from])
+  end
+  if op == 'L' or op == 'S' then
     -- One that cannot be written does not keep the task from the others.
     if said[id] then redis.pcall('HSET', ckpt, id, said[id]) end
     redis.call('XCLAIM', stream, group, me, 0, id, 'TIME', '1', 'JUSTID')

@@ -43,6 +43,12 @@ def journal(tmp_path, build):
 
 
 @pytest.fixture
+def pipes(tmp_path, build):
+    """The journal of fake_pipe.c: one process for many tasks."""
+    return Journal(tmp_path / "journal", os.path.join(build, "fake-pipe"), "pipe")
+
+
+@pytest.fixture
 def gate(tmp_path):
     return Gate(tmp_path / "gate")
 

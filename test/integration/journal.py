@@ -1,4 +1,4 @@
-"""What the fake handler wrote down (fake_handler.c)."""
+"""What the fake handlers wrote down (fake_handler.c, fake_pipe.c)."""
 import collections
 import json
 import os
@@ -7,14 +7,15 @@ from waiting import wait_until
 
 
 class Journal:
-    def __init__(self, path, program):
+    def __init__(self, path, program, kind="exec"):
+        self.kind = kind
         self.path = str(path)
         self.program = program
         open(self.path, "a").close()
 
     def handler(self, *knobs):
         """Value of the key `handler`."""
-        return " ".join(["exec", self.program, self.path] + list(knobs))
+        return " ".join([self.kind, self.program, self.path] + list(knobs))
 
     def argv(self, *knobs):
         return [self.program, self.path] + list(knobs)

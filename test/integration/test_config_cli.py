@@ -76,6 +76,7 @@ handler = exec echo a | wc
     ("handler = exec /bin/true\nenv_file = /nonexistent", "/nonexistent"),
     ("handler = exec 'unclosed", "redisq.ini:2"),
     ("handler = cat", "write exec cat"),
+    ("handler = pipe no-such-program-here", "no-such-program-here"),
     ("handler = so a.so b.so", "takes no words"),
     ("backend = list\nhandler = exec /bin/true", "backend"),
     ("handler = exec /bin/true\nconsumer = fixed", "%p"),

@@ -93,6 +93,28 @@ static void test_table(void **state)
 	}
 }
 
+/* Any of several may be to blame: none is buried, all run again, whatever on_crash says. */
+static void test_a_crash_in_company_only_makes_suspects(void **state)
+{
+	struct conf_queue q = queue_of();
+	struct task t;
+	struct outcome o;
+	struct rng rng;
+
+	(void)state;
+	rng_seed(&rng, 7);
+	task_init(&t);
+	outcome_init(&o);
+	o.kind = OUTCOME_CRASHED;
+	o.in_company = true;
+	for (int follow = CONF_FOLLOW_RETRY; follow <= CONF_FOLLOW_HOLD; follow++) {
+		q.on_crash = follow;
+		assert_int_equal(verdict_of(&t, &o, &q, &rng).op, VERDICT_SUSPECT);
+	}
+	outcome_release(&o);
+	task_release(&t);
+}
+
 static void test_backoff_is_capped(void **state)
 {
 	struct conf_queue q = queue_of();
@@ -163,6 +185,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_a_crash_in_company_only_makes_suspects),
 		cmocka_unit_test(test_backoff_is_capped),
 		cmocka_unit_test(test_jitter_only_adds),
 		cmocka_unit_test(test_follow),
