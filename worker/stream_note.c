@@ -113,16 +113,16 @@ static void on_checkpoint(void *arg, const struct redisReply *r)
 		stream_fine(q, STREAM_OP_CHECKPOINT);
 	else
 		stream_trouble(q, r, STREAM_OP_CHECKPOINT);
-	if (!ok)
-		q->ask_checkpoints = true;
 	if (t && t->state == TASK_FETCHED) {
 		if (ok && t->token == ask->token) {
 			struct slice left = reply_slice(r);
 
+			buf_clear(&t->checkpoint);
 			buf_add(&t->checkpoint, left.data, left.len);
 			t->wants_checkpoint = false;
 		}
 		t->asked_checkpoint = false;
+		q->ask_checkpoints |= t->wants_checkpoint;
 	}
 	free(ask);
 }

@@ -11,7 +11,8 @@ unlock_at_oom(stream)
 local out = {}
 for i = 1, tonumber(ARGV[3]) do
   local kind, id, token, value = ARGV[4 * i], ARGV[4 * i + 1], ARGV[4 * i + 2], ARGV[4 * i + 3]
-  local p = redis.call('XPENDING', stream, group, id, id, 1)[1]
+  local p = redis.call('XPENDING', stream, group, id, id, 1)
+  p = p and p[1]
   if not p then
     out[i] = 0
   elseif p[2] ~= me or p[4] ~= tonumber(token) or p[3] >= RELEASED_IDLE then

@@ -42,6 +42,7 @@ for _, p in ipairs(list) do
   if e and e[2] then
     out[#out + 1] = {id, p[4] + 1, e[2], redis.call('HGET', crash, id) or '',
                      redis.call('HGET', ckpt, id) or ''}
+    redis.call('HDEL', progress, id) -- it was that of the run before
   elseif not seen[id] then
     redis.call('XACK', stream, group, id) -- a ghost: the entry itself was deleted
     for _, key in ipairs({crash, ckpt, progress}) do redis.call('HDEL', key, id) end

@@ -233,9 +233,14 @@ static int outcome(struct push *p)
 			 "pushed %lld tasks to the queue, then: ", (long long)p->n_done);
 		snprintf(lines, sizeof(lines), ", from line %lld on,", (long long)p->n_done + 1);
 	}
+	/* Those behind it were on their way: some of them are there. */
 	if (p->refused[0] && p->options->by_line)
-		return err_set(e, EXIT_FORCED, "%sline %lld: Redis refuses it: %s", done,
-			       (long long)p->refused_line, p->refused);
+		return err_set(
+			e, EXIT_FORCED,
+			"pushed %lld of the first %lld lines; line %lld is the first that is "
+			"missing: Redis refuses it: %s",
+			(long long)p->n_done, (long long)p->n_sent, (long long)p->refused_line,
+			p->refused);
 	if (p->refused[0])
 		return err_set(e, EXIT_FORCED, "Redis refuses it: %s", p->refused);
 	if (p->n_lost)

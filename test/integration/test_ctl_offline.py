@@ -204,7 +204,7 @@ def test_push_refused_by_redis(ctl, server):
     server.r.set("q", "a string")
     assert "WRONGTYPE" in ctl.fails(1, "push", "q", "x")
     err = ctl.fails(1, "push", "q", "--lines", stdin=b"a\nb\n")
-    assert "pushed 0 tasks" in err and "WRONGTYPE" in err
+    assert "pushed 0 of the first" in err and "line 1 is" in err and "WRONGTYPE" in err
 
 
 def test_push_without_anything_on_a_terminal_is_usage(ctl):

@@ -239,6 +239,19 @@ def test_progress_is_shown_and_goes_with_the_run(sup, server, shell, gate):
     nothing_is_left(s, server)
 
 
+def test_the_progress_of_a_run_ends_with_its_worker(sup, server, shell, gate):
+    s = sup(queues=shell.queue(), supervisor={"workers": 2})
+    s.wait_ready(2)
+    task, = server.add("q", b"[ $REDISQ_DELIVERIES = 1 ] && say progress 1; hold")
+    wait_until(lambda: kept(server, "progress") == {task: "1"}, 20)
+    worker, = [w for w in s.workers() if w["running"]]
+    os.kill(worker["pid"], signal.SIGKILL)
+    wait_until(lambda: len(shell.runs()) == 2, 20, "it runs again")
+    assert kept(server, "progress") == {}
+    gate.open()
+    nothing_is_left(s, server)
+
+
 def test_progress_is_kept_once_a_second_the_newest(sup, server, shell, gate):
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     s.wait_ready(1)
