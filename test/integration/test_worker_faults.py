@@ -320,8 +320,7 @@ def test_results_wait_for_redis_within_the_credit(alone, links, server, journal,
     server.add("q", *[b"x"] * 47)
     journal.wait_started(3)
     links.refuse = lambda words: True
-    links.cut("fetch")
-    links.cut("cmd")
+    links.cut_older(0)
     gate.open()
     journal.wait_ended(3)
     stays(lambda: len(journal.starts()) == 3, 1.5, "nothing starts beyond the credit")
