@@ -90,6 +90,22 @@ def test_a_terminal_that_goes_away_drains_except_under_nohup(fake, nohup):
         assert "the terminal is gone" in s.out()
 
 
+def test_ctrl_c_reaches_the_supervisor_alone_and_is_one_drain(fake):
+    master, slave = pty.openpty()
+    s = fake(wrap=(sys.executable, "-c", TAKE_TERMINAL, os.ttyname(slave)),
+             knobs={"tasks": 1, "task_ms": 300}, queues=queue())
+    os.close(slave)
+    s.wait_ready()
+    pids = s.pids()
+    wait_until(lambda: sum(w["running"] for w in s.workers()) == 2)
+    os.write(master, b"\x03")
+    assert s.wait_exit() == 0
+    told = [(pid, w.split()[0]) for pid, _, w in s.heard()]
+    assert [told.count((pid, "drain")) for pid in pids] == [1, 1]
+    assert " died: " not in s.out() and s.out().count(" left: exit 0") == 2
+    os.close(master)
+
+
 def test_a_long_queue_name_gets_its_tasks(fake):
     name = "a/b c" * 40                          # 200 bytes, each third written in hex
     s = fake(queues={name: {"handler": "exec /bin/true"}})
