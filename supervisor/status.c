@@ -38,6 +38,17 @@ static json_t *tasks_json(const struct proc *p)
 	return list;
 }
 
+/* The processes that its handler keeps for further tasks. */
+static json_t *children_json(const struct proc *p)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; p->board && i < p->board->n_groups; i++)
+		if (board_group(p->board, i) > 0)
+			json_array_append_new(list, json_integer(board_group(p->board, i)));
+	return list;
+}
+
 static void add_tally(json_t *o, const struct tally *t)
 {
 	json_object_set_new(o, "done", json_integer(t->done));
@@ -88,6 +99,7 @@ static json_t *worker_json(const struct slot *s, struct proc *p, const struct ta
 	json_object_set_new(o, "last_exit", exit_json(&s->last_exit));
 	json_object_set_new(o, "tasks", tasks_json(p));
 	/* Beyond the contract. */
+	json_object_set_new(o, "children", children_json(p));
 	json_object_set_new(o, "generation", json_integer(p->gen->number));
 	json_object_set_new(o, "credit", json_integer(p->credit.held));
 	json_object_set_new(o, "note", text_or_null(note_of(s, p)));

@@ -17,6 +17,7 @@
 #include "readfile.h"
 
 #define READ_CHUNK 65536 /* of logs, per turn and fd */
+#define ANSWER_MIN 20    /* {"type":"done","id":"" */
 /* How often a child's memory is looked at, at most. */
 #define LOOK_MS 1000
 /* What was written is thrown out of the buffer when there is this much of it. */
@@ -127,25 +128,11 @@ static void keep_result(struct pipe_child *c, struct task *t, struct slice value
 			    t->label, c->number, value.len, OUTCOME_RESULT_MAX);
 }
 
-/*
- * Whose lines they are is told by who is alone when they are read: what a task wrote before it
- * answered comes by another way, and is read first.
- */
-static void read_logs(struct pipe_child *c)
-{
-	if (frames_is_full(c->h->w->frames))
-		return;
-	pipe_fd_read(&c->fds[PIPE_OUT], READ_CHUNK);
-	pipe_fd_read(&c->fds[PIPE_ERR], READ_CHUNK);
-}
-
 static void on_end(struct pipe_child *c, struct pipe_run *run, const struct answer *a)
 {
 	struct outcome *o = &run->task->outcome;
 	int64_t now = clock_mono_ms();
 
-	if (c->n_runs <= 2)
-		read_logs(c);
 	pipe_answered(o, a, run->stop, c->h->w->qc->timeout);
 	if (o->kind == OUTCOME_DONE && a->value.data) {
 		keep_result(c, run->task, a->value);
@@ -259,7 +246,19 @@ void pipe_fd_close(struct pipe_fd *p)
 	line_flush(&p->line, on_line, p);
 }
 
-/* Reads up to `max` bytes; false when nothing more is there now. */
+/*
+ * Whose lines the logs are is told by who is alone when they are read. What a task wrote before it
+ * answered comes by another way: where these `n` bytes of answers may leave one task or none, it is
+ * read before they are looked at.
+ */
+static void read_logs_first(struct pipe_child *c, size_t n)
+{
+	if ((size_t)c->n_runs > 2 + n / ANSWER_MIN || frames_is_full(c->h->w->frames))
+		return;
+	pipe_fd_read(&c->fds[PIPE_OUT], READ_CHUNK);
+	pipe_fd_read(&c->fds[PIPE_ERR], READ_CHUNK);
+}
+
 bool pipe_fd_read(struct pipe_fd *p, size_t max)
 {
 	char chunk[32768];
@@ -270,6 +269,8 @@ bool pipe_fd_read(struct pipe_fd *p, size_t max)
 		if (n > 0) {
 			if (p->which == PIPE_ERR)
 				last_words_add(&p->child->last_words, slice_of(chunk, (size_t)n));
+			else if (p->which == PIPE_ANSWER)
+				read_logs_first(p->child, (size_t)n);
 			line_feed(&p->line, chunk, (size_t)n, on_line, p);
 			max -= (size_t)n < max ? (size_t)n : max;
 			if ((size_t)n < sizeof(chunk))

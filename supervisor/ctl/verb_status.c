@@ -315,7 +315,7 @@ static void add_detail(struct buf *out, const json_t *q, const json_t *w, const 
 {
 	const json_t *pid = json_object_get(w, "pid");
 	size_t i;
-	json_t *task;
+	json_t *task, *child;
 
 	out_colour(out, OUT_BOLD);
 	buf_addf(out, "%s/%lld", text_of(q, "name"), (long long)number_of(w, "slot"));
@@ -349,6 +349,12 @@ static void add_detail(struct buf *out, const json_t *q, const json_t *w, const 
 		out_age(out, number_of(task, "age_ms"));
 		buf_addc(out, '\n');
 	}
+	if (json_array_size(json_object_get(w, "children")) > 0)
+		buf_adds(out, "  children    ");
+	json_array_foreach(json_object_get(w, "children"), i, child)
+		buf_addf(out, " %lld", (long long)json_integer_value(child));
+	if (json_array_size(json_object_get(w, "children")) > 0)
+		buf_addc(out, '\n');
 	if (log_dir)
 		buf_addf(out, "  log          redisqctl logs %s/%lld (in %s)\n", text_of(q, "name"),
 			 (long long)number_of(w, "slot"), log_dir);

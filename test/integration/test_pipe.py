@@ -113,6 +113,72 @@ def test_environment_and_fds_of_a_child(sup, server, pipes, tmp_path):
     assert numbers == {"1", "2", "3", "4"}
 
 
+def test_status_and_describe_know_the_children(sup, server, pipes):
+    s = sup(queues=queue(pipes, concurrency=3), supervisor={"workers": 1})
+    s.wait_ready(1)
+    wait_until(lambda: len(living(pipes)) == 3)
+    assert sorted(s.workers("q")[0]["children"]) == sorted(living(pipes))
+    assert all(" %d" % pid in s.ctl("describe", "0").out for pid in living(pipes))
+
+
+def test_reload_under_load_loses_nothing(sup, server, pipes):
+    """Old children finish what they have, new ones are there before; each task runs once."""
+    s = sup(queues=queue(pipes, "slots=4", "sleep=5", concurrency=8), supervisor={"workers": 2})
+    s.wait_ready(2)
+    ids = []
+    for _ in range(4):
+        ids += server.add("q", *[b"x"] * 100)
+        s.ctl("reload", check=0)
+    server.wait_empty("q")
+    assert pipes.runs() == collections.Counter(ids) and not server.dead("q")
+    assert pipes.most_at_once() <= 16
+    wait_until(lambda: len(living(pipes)) == 4)
+
+
+def test_started_by_a_flag(sup, server, pipes):
+    """-k pipe -q QUEUE -- PROGRAM"""
+    s = sup(ini=False, args=["-n", "1", "-k", "pipe", "-q", "q", "-s", "redis.url=" + server.url,
+                             "--", pipes.program, pipes.path, "slots=2"])
+    wait_until(lambda: len(living(pipes)) == 2)
+    server.add("q", *[b"x"] * 10)
+    server.wait_empty("q")
+    assert s.stop() == 0 and not living(pipes)
+
+
+def test_a_worker_alone(build, tmp_path, server, pipes):
+    from alone import Alone
+    w = Alone(build, tmp_path, server=server, keys={"handler": pipes.handler("slots=4"),
+                                                    "concurrency": 8})
+    w.wait_ready()
+    server.add("q", b"do signal=9 until_run=2 sleep=20", *[b"do sleep=60"] * 3)
+    server.wait_empty("q")
+    assert server.counters("q")["done"] == 4, "suspects run in children of their own"
+    assert w.stop() == 0
+    assert not living(pipes)
+    w.close()
+
+
+@pytest.mark.parametrize("program", ["node %s/node/count.mjs", "python3 %s/python/count.py"])
+def test_the_modules_for_handlers(sup, server, program):
+    """The same children as those of test_languages.py, with a worker on the other side."""
+    import shutil
+    from conftest import ROOT
+    if not shutil.which(program.split()[0]):
+        pytest.skip("not installed")
+    s = sup(queues={"q": dict(FAST, result_ttl="1h", concurrency=4, kill_grace="10s",
+                              handler="pipe " + program % (ROOT + "/etc/handlers"))},
+            supervisor={"workers": 1}, env={"PATH": os.environ["PATH"]})
+    tasks = server.add("q", *[b'{"to": 3}'] * 8)
+    bad, = server.add("q", b'{"to": "x"}')
+    server.wait_empty("q", 60)
+    dead, = letters(server)
+    assert dead["redisq.id"] == bad and dead["redisq.error"] == 'say {"to": N}'
+    for task in tasks:
+        assert server.r.get(server.key("q", "result:" + task)) == b'{"counted":3}'
+    assert s.log("q").count("counted to 3 in attempt 1") == 8
+    assert s.stop() == 0, "it leaves when it is drained"
+
+
 # ---------------------------------------------------------------- answers
 
 def test_every_answer(sup, server, pipes):

@@ -1,0 +1,72 @@
+/* t_scoreboard.c - what a worker writes its supervisor reads, also after its death. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scoreboard.h"
+
+static void test_rows_of_both_kinds_outlive_their_writer(void **state)
+{
+	struct board_task t;
+	int fd, status;
+	struct board *b = board_create(3, 2, &fd);
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(b);
+	pid = fork();
+	if (pid == 0) {
+		struct board *own = board_attach(fd);
+
+		if (!own || own->n_tasks != 3 || own->n_groups != 2)
+			_exit(1);
+		board_set_task(own, 2, "17-0", 4, 5, 6, 77);
+		board_set_group(own, 0, 4711);
+		board_set_group(own, 1, 4712);
+		board_set_group(own, 1, 0);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_false(board_read_task(b, 0, &t));
+	assert_true(board_read_task(b, 2, &t));
+	assert_string_equal(t.id, "17-0");
+	assert_int_equal(t.token, 4);
+	assert_int_equal(t.pgid, 77);
+	assert_int_equal(board_group(b, 0), 4711);
+	assert_int_equal(board_group(b, 1), 0);
+	board_unmap(b);
+	close(fd);
+}
+
+static void test_a_file_of_another_size_is_refused(void **state)
+{
+	int fd;
+	struct board *b = board_create(3, 2, &fd);
+
+	(void)state;
+	assert_non_null(b);
+	b->n_groups = 3;
+	assert_null(board_attach(fd));
+	b->n_groups = 2;
+	b->magic++;
+	assert_null(board_attach(fd));
+	b->magic--;
+	board_unmap(b);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows_of_both_kinds_outlive_their_writer),
+		cmocka_unit_test(test_a_file_of_another_size_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
