@@ -259,6 +259,80 @@ static void test_entry_id_ms(void **state)
 	assert_int_equal(entry_id_ms(""), 0);
 }
 
+/* What a producer may write there, and how long its result is kept for it. */
+static void test_result_ttl(void **state)
+{
+	static const struct {
+		const char *value; /* NULL: no such field */
+		int64_t ttl_ms;
+	} cases[] = {{NULL, -1},       {"0", 0},   {"60000", 60000}, {"31622400000", 31622400000},
+		     {"1e9", -1},      {"-5", -1}, {"", -1},         {"31622400001", 31622400000},
+		     {"ten hours", -1}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct task t;
+
+		task_init(&t);
+		begin(&t, "1700000000000-1", 1);
+		add(&t, "payload", "x");
+		if (cases[i].value)
+			add(&t, "redisq.result_ttl", cases[i].value);
+		task_parsed(&t);
+		assert_int_equal(t.result_ttl_ms, cases[i].ttl_ms);
+		assert_int_equal(t.n_fields, 1); /* it is not the handler's */
+		begin(&t, "1700000000000-2", 1);
+		assert_int_equal(t.result_ttl_ms, -1);
+		task_release(&t);
+	}
+}
+
+/* Only these may have left a checkpoint: the others are not asked about. */
+static void test_ran_before(void **state)
+{
+	static const struct {
+		uint64_t token;
+		const char *name, *value;
+		bool ran;
+	} cases[] = {{1, "payload", "x", false},          {2, "payload", "x", true},
+		     {1, "redisq.attempt", "1", false},   {1, "redisq.attempt", "2", true},
+		     {1, "redisq.snoozes", "1", true},    {1, "redisq.deliveries", "1", true},
+		     {1, "redisq.deliveries", "0", false}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct task t;
+
+		task_init(&t);
+		begin(&t, "1700000000000-1", cases[i].token);
+		add(&t, cases[i].name, cases[i].value);
+		task_parsed(&t);
+		assert_int_equal(task_ran_before(&t), cases[i].ran);
+		task_release(&t);
+	}
+}
+
+/* The newest note takes the place of the one before; one that is too long does not. */
+static void test_notes(void **state)
+{
+	static char big[TASK_PROGRESS_MAX + 1];
+	struct task t;
+
+	(void)state;
+	task_init(&t);
+	begin(&t, "1700000000000-1", 1);
+	assert_int_equal(task_note(&t, NOTE_PROGRESS, slice_str("1 %")), 0);
+	assert_int_equal(task_note(&t, NOTE_PROGRESS, slice_str("2 %")), 0);
+	assert_int_equal(task_note(&t, NOTE_PROGRESS, slice_of(big, sizeof(big))), -1);
+	assert_int_equal(task_note(&t, NOTE_CHECKPOINT, slice_of(big, sizeof(big))), 0);
+	assert_int_equal(task_note(&t, NOTE_CHECKPOINT, slice_of(NULL, 0)), 0);
+	assert_string_equal(t.progress.data, "2 %");
+	assert_int_equal(t.checkpoint.len, 0);
+	assert_int_equal(t.notes[NOTE_PROGRESS].said, 2);
+	assert_int_equal(t.notes[NOTE_CHECKPOINT].said, 2);
+	task_release(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,7 +340,8 @@ int main(void)
 		cmocka_unit_test(test_plain_entry), cmocka_unit_test(test_reserved_fields),
 		cmocka_unit_test(test_odd_numbers), cmocka_unit_test(test_number_with_nul),
 		cmocka_unit_test(test_label),       cmocka_unit_test(test_growth_and_reuse),
-		cmocka_unit_test(test_entry_id_ms),
+		cmocka_unit_test(test_entry_id_ms), cmocka_unit_test(test_result_ttl),
+		cmocka_unit_test(test_ran_before),  cmocka_unit_test(test_notes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
