@@ -189,6 +189,14 @@ def test_a_note_under_a_wrong_name_or_token_changes_no_key(p, kind, me, k, token
     assert p.dumps() == before
 
 
+@pytest.mark.parametrize("kind,most", [("C", 65536), ("P", 4096)])
+def test_a_note_that_is_too_long_changes_no_key(p, kind, most):
+    before = p.dumps()
+    assert p.note("me", (kind,) + p.t[0] + ("x" * (most + 1),)) == [-2]
+    assert p.dumps() == before
+    assert p.note("me", (kind,) + p.t[0] + ("x" * most,)) == [1]
+
+
 def test_a_note_that_comes_after_the_release_is_refused(p):
     """It left on a link that was lost; what the settlement carried is newer."""
     p.settle("me", release(p.t[4]))
