@@ -131,8 +131,9 @@ class Redisq(Side):
     def go(self):
         assert self.sup.request("resume")["ok"]
 
-    def worker_pids(self):
-        return self.sup.pids(QUEUE)
+    def pids(self):
+        """The supervisor's, then the workers'."""
+        return [self.sup.pid] + self.sup.pids(QUEUE)
 
     def stop(self):
         self.sup.stop()
@@ -165,6 +166,9 @@ class Peer(Side):
             for key in self.KEYS[self.which]:
                 p.llen(key)
             return sum(p.execute())
+
+    def pids(self):
+        return [p.pid for p in self.held.procs]
 
     def stop(self):
         self.held.stop()

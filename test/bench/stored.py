@@ -42,7 +42,7 @@ def idle(pids, seconds):
 def add_idle(report, o, one, n):
     """Idle with none, then with n that are not due."""
     seconds = 5 if o.short else 10
-    pids = {"worker": one.worker_pids()[0], "redis-server": o.server.proc.pid}
+    pids = {"worker": one.pids()[1], "redis-server": o.server.proc.pid}
     elapse(REST_S)
     none = idle(pids, seconds)
     fill_delayed(o.server, n, int(time.time() * 1000) + 10**8)
