@@ -264,7 +264,7 @@ void pipe_on_gone(struct pipe_child *c, const struct child_exit *how, enum pipe_
 
 static bool may_start(const struct handler *h, int64_t now)
 {
-	if (!h->begun || h->halted || h->leaving || h->w->stopping || h->n_free_rows == 0)
+	if (!h->begun || h->halted || h->leaving || h->n_free_rows == 0)
 		return false;
 	if (h->w->phase != WORKER_RUNNING && list_empty(&h->waiting))
 		return false;
@@ -286,10 +286,22 @@ static void drain_one(struct handler *h, bool worn, int64_t now)
 	}
 }
 
+static void drain_all(struct handler *h, int64_t now)
+{
+	struct list *it;
+
+	list_each (it, &h->children)
+		pipe_child_drain(list_entry(it, struct pipe_child, link), now);
+}
+
 static void plan(struct handler *h, int64_t now)
 {
 	struct pipe_census n = count_children(h);
 
+	if (h->w->stopping) {
+		drain_all(h, now);
+		return;
+	}
 	if (pipe_drain_worn(&n))
 		drain_one(h, true, now);
 	else if (pipe_drain_idle(&n))
@@ -482,12 +494,8 @@ static void pipe_cancel(struct handler *h ATTR_UNUSED, struct task *t, int64_t g
 
 static void pipe_leave(struct handler *h)
 {
-	int64_t now = clock_mono_ms();
-	struct list *it;
-
 	h->leaving = true;
-	list_each (it, &h->children)
-		pipe_child_drain(list_entry(it, struct pipe_child, link), now);
+	drain_all(h, clock_mono_ms());
 	flush(h);
 	worker_turn_again(h->w);
 }

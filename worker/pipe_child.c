@@ -20,6 +20,8 @@
 #define LAST_ANSWERS_MAX (64 * 1024 * 1024)
 /* Between the end of an fd and the death that it mostly foretells. */
 #define GONE_MS 1000
+/* For one without a task, when its worker is stopped: less than what the worker gives itself. */
+#define LEAVE_FAST_MS 500
 #define NEVER_READY "child never said ready on fd 3; npm, npx and sudo close it: start node itself"
 
 static void on_timer(struct ev_loop *loop, ev_timer *t, int revents);
@@ -139,7 +141,8 @@ void pipe_child_cancel(struct pipe_run *run, enum exec_stop why, const char *rea
 
 void pipe_child_drain(struct pipe_child *c, int64_t now)
 {
-	int64_t grace = c->h->w->qc->kill_grace;
+	const struct worker *w = c->h->w;
+	int64_t grace = w->qc->kill_grace;
 	size_t before = c->out.len;
 
 	if (c->state < PIPE_DRAINING) {
@@ -151,6 +154,9 @@ void pipe_child_drain(struct pipe_child *c, int64_t now)
 	if (c->n_runs > 0 || c->is_leaving || c->state != PIPE_DRAINING)
 		return;
 	c->is_leaving = true;
+	/* It has nothing to lose, and the worker no time. */
+	if (w->stopping)
+		grace = min_i64(grace, LEAVE_FAST_MS);
 	c->term_at_ms = now + grace / 2;
 	c->kill_at_ms = now + grace;
 	pipe_child_to_write(c);

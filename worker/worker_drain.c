@@ -107,9 +107,13 @@ static void on_limit(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents 
 static void on_give_up(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
 {
 	struct worker *w = t->data;
+	int n = w->ledger.held + w->ledger.returned + w->ledger.leaving;
 
-	log_warning("leaving with %d tasks unsettled: they stay pending and run again",
-		    w->ledger.held + w->ledger.returned + w->ledger.leaving);
+	if (n > 0)
+		log_warning("leaving with %d tasks unsettled: they stay pending and run again", n);
+	else
+		log_warning("leaving without waiting any longer for %s",
+			    w->handler_left ? "Redis" : "what the handler has kept");
 	w->forced = true;
 	worker_over(w);
 }

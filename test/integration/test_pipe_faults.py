@@ -366,6 +366,52 @@ def test_cancelled_at_its_time_out_by_a_line_the_child_lives_on(sup, server, pip
     assert len(children(pipes)) == 1
 
 
+def test_a_fast_stop_waits_for_nobody(sup, server, pipes):
+    s = sup(queues=queue(pipes, "slots=2", "ignore_eof=1", "ignore_drain=1", "ignore_term=1",
+                         "ignore_cancel=1", kill_grace="1h"), supervisor={"workers": 1})
+    server.add("q", b"do sleep=60000")
+    wait_until(lambda: pipes.starts() and len(living(pipes)) == 2)
+    s.signal(signal.SIGQUIT)
+    assert s.wait_exit(10) == 1
+    assert not living(pipes) and server.xlen("q") == 1
+
+
+def test_a_reload_to_children_that_never_get_ready_goes_back(sup, server, pipes):
+    s = sup(queues=queue(pipes, "sleep=100", breaker_delay="1h"),
+            supervisor={"workers": 3, "ready_timeout": "1s"})
+    s.wait_ready(3)
+    server.add("q", *[b"x"] * 400)
+    wait_until(lambda: len(pipes.ends()) > 8)
+    s.queues = queue(pipes, "sleep=100", "never_ready=1", breaker_delay="1h")
+    s.write_ini()
+    done = s.ctl("reload")
+    assert done.returncode == 1 and "never said ready on fd 3" in done.err
+    server.wait_empty("q", 60)
+    assert server.counters("q")["done"] == 400 and not server.dead("q")
+
+
+def test_killing_workers_and_children_at_random_loses_nothing(sup, server, pipes):
+    import random
+    dice = random.Random(2027)
+    s = sup(queues=queue(pipes, "slots=3", "sleep=20", concurrency=6, max_crashes=1000,
+                         breaker_failures=0), supervisor={"workers": 2, "crash_limit": 1000})
+    s.wait_ready(2)
+    ids = server.add("q", *[b"x"] * 1000)
+    for n in range(25):
+        wait_until(lambda: len(pipes.ends()) > 20 * n, 60)
+        victims = s.pids("q") if n % 5 == 0 else living(pipes)
+        for pid in dice.sample(victims, min(1, len(victims))):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    server.wait_empty("q", 90)
+    assert set(pipes.runs()) == set(ids) and not server.dead("q")
+    assert server.counters("q")["done"] == 1000
+    s.wait_ready(2)
+    wait_until(lambda: len(living(pipes)) == 4)
+
+
 # ---------------------------------------------------------------- replacing
 
 def test_children_are_replaced_after_child_max_tasks(sup, server, pipes):
