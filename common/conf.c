@@ -441,7 +441,7 @@ int conf_set_handler_argv(struct conf *c, const char *queue, enum conf_handler_k
 
 int conf_kept_children(const struct conf_queue *q)
 {
-	return q->handler.kind == CONF_HANDLER_PIPE ? q->concurrency + 1 : 0;
+	return q->handler.kind == CONF_HANDLER_PIPE ? 2 * q->concurrency + 1 : 0;
 }
 
 /* The meta of a value; a queue that is not there counts as [queue] without a name. */

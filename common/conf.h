@@ -168,8 +168,8 @@ int conf_resolve(struct conf *c, struct buf *errs) ATTR_MUST_CHECK;
  */
 int conf_finish(struct conf *c, struct buf *errs) ATTR_MUST_CHECK;
 
-/* How many processes its handler keeps for further tasks, at most: one for each task that runs, and
- * one more while it replaces another. */
+/* How many processes its handler keeps for further tasks, at most: one for each task that may run,
+ * one for each that runs in a process which gets no more, and one while it replaces another. */
 int conf_kept_children(const struct conf_queue *q);
 
 /* heartbeat_timeout for this queue in ms, with auto resolved; 0 = off. */

@@ -31,13 +31,17 @@ static void on_timer(struct ev_loop *loop, ev_timer *t, int revents);
 static struct pipe_census count_children(const struct handler *h)
 {
 	struct pipe_census n = {.concurrency = h->w->qc->concurrency, .slots = h->slots};
+	int least = 0; /* of those that are ready */
 	struct list *it;
 
 	list_each (it, &h->children) {
 		const struct pipe_child *c = list_entry(it, struct pipe_child, link);
 
 		n.n_all += c->state != PIPE_GONE;
+		n.n_busy += c->state > PIPE_READY && c->n_runs > 0;
 		n.n_apart += c->apart;
+		if (c->state == PIPE_READY && (least == 0 || c->slots < least))
+			least = c->slots;
 		if (c->state == PIPE_READY && c->worn)
 			n.n_worn++;
 		else if (c->state <= PIPE_READY)
@@ -47,6 +51,8 @@ static struct pipe_census count_children(const struct handler *h)
 	list_each (it, &h->waiting)
 		n.n_apart +=
 			list_entry(it, struct pipe_run, link)->task->suspicion == SUSPECT_APART;
+	if (least > 0)
+		n.slots = least;
 	return n;
 }
 

@@ -27,7 +27,7 @@ struct pipe_child;
 struct pipe_run {
 	struct handler *h;  /* borrowed */
 	struct list link;   /* the pool's waiting, spare, or a child's runs in the order given */
-	struct list due;    /* the pool's, in the order given: all have the same time-out */
+	struct list due;    /* the pool's, in the order given; on none without a time-out */
 	struct list bucket; /* the child's, by hash of the id */
 	struct task *task;  /* borrowed; its run until worker_finished() */
 	struct pipe_child *child; /* borrowed; NULL while it waits */
@@ -110,7 +110,7 @@ struct handler {
 	struct list children;
 	struct list to_write;
 	struct list waiting; /* runs without a child, oldest first */
-	struct list due;     /* runs with one */
+	struct list due;     /* runs with one that have a time-out: all the same */
 	struct list spare;   /* runs that are free */
 	ev_timer timer;      /* the oldest of `due`, or the next start */
 	int64_t timer_ms;    /* mono: what it is set to, 0 = nothing */

@@ -94,7 +94,7 @@ bool pipe_start_one(const struct pipe_census *c)
 {
 	int wanted = pipe_wanted(c);
 
-	return c->n_fresh < wanted && c->n_all <= wanted;
+	return c->n_fresh < wanted && c->n_all - c->n_busy <= wanted;
 }
 
 bool pipe_drain_worn(const struct pipe_census *c)

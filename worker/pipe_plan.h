@@ -66,18 +66,21 @@ bool pipe_better(const struct pipe_view *a, const struct pipe_view *b);
 /* ---- how many there should be */
 struct pipe_census {
 	int concurrency;
-	int slots;   /* as the last said that became ready; 0 = none has yet */
+	int slots;   /* the fewest of those that are ready, else what the last one said; 0 = none
+			has said so far */
 	int n_apart; /* tasks that wait for a child of their own, or have one */
 	int n_fresh; /* starting or ready, and not worn */
 	int n_ready; /* of them, ready */
 	int n_worn;  /* ready, and to be replaced */
 	int n_all;   /* those above, and whatever has not been reaped */
+	int n_busy;  /* of those that get nothing more: they still have tasks */
 };
 
 /* Enough for all tasks at once; one until a first has told its slots. */
 int pipe_wanted(const struct pipe_census *c);
 /* One more is to be started: also in place of one that is worn, but one at a time beyond the
- * number that is wanted. */
+ * number that is wanted. One that finishes its last tasks is not counted: it may take hours, and
+ * the credit that it has not is to be used meanwhile. */
 bool pipe_start_one(const struct pipe_census *c);
 /* A worn one is not needed any more: its replacement is ready. */
 bool pipe_drain_worn(const struct pipe_census *c);

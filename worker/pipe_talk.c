@@ -78,7 +78,8 @@ void pipe_child_give(struct pipe_child *c, struct pipe_run *run, int64_t now)
 	list_remove(&run->link);
 	list_append(&c->runs, &run->link);
 	list_append(&c->buckets[run->hash % PIPE_BUCKETS], &run->bucket);
-	list_append(&h->due, &run->due);
+	if (timeout > 0)
+		list_append(&h->due, &run->due);
 	pipe_seen_add(&c->seen, run->hash);
 	c->n_runs++;
 	c->n_given++;
@@ -141,6 +142,7 @@ static void on_end(struct pipe_child *c, struct pipe_run *run, const struct answ
 	}
 	pipe_run_detach(run);
 	c->n_answered++;
+	c->h->n_failures = 0; /* those of another day are not in a row with the next */
 	if (!c->worn)
 		c->worn = is_worn(c, now);
 	if (c->n_runs == 0 && c->state == PIPE_DRAINING)

@@ -338,6 +338,24 @@ def test_limit_of_a_drain_gives_tasks_back(sup, server, pipes):
     assert server.counters("q").get("done", 0) == 0
 
 
+def test_without_a_time_out_nothing_times_out(sup, server, pipes, gate, tmp_path):
+    """The timer also waits for the next start of a child that could not be started."""
+    broken = tmp_path / "broken"
+    s = sup(queues=queue(pipes, "start_exit=3", "start_file=%s" % broken, timeout="0",
+                         concurrency=2), supervisor={"workers": 1, "restart_delay": "50ms"})
+    s.wait_ready(1)
+    wait_until(lambda: len(living(pipes)) == 2)
+    task, = server.add("q", b"do " + str(gate).encode())
+    busy = wait_until(lambda: pipes.starts(task))[0]["pid"]
+    broken.touch()
+    os.kill([pid for pid in living(pipes) if pid != busy][0], signal.SIGKILL)
+    wait_until(lambda: s.log("q").count("before it said ready") >= 3)
+    assert "timed out" not in s.log("q") and procs.alive(busy)
+    gate.open()
+    server.wait_empty("q")
+    assert pipes.runs()[task] == 1 and server.counters("q")["done"] == 1
+
+
 def test_one_that_ignores_cancel_is_killed_and_its_innocents_go_free(sup, server, pipes):
     s = sup(queues=queue(pipes, "slots=4", timeout="2s", on_timeout="dead", concurrency=8),
             supervisor={"workers": 1})
@@ -426,6 +444,44 @@ def test_children_are_replaced_after_child_max_tasks(sup, server, pipes):
     assert len(pipes.events("drain")) >= 13
     # Two are wanted; one more may be there while it replaces another.
     assert s.log("q").count("is ready: 2 tasks") == len(children(pipes))
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+def test_one_task_a_child_keeps_all_places_in_use(sup, server, pipes, slots):
+    s = sup(queues=queue(pipes, "slots=%d" % slots, "sleep=100", child_max_tasks=1, concurrency=4),
+            supervisor={"workers": 1})
+    s.wait_ready(1)
+    ids = server.add("q", *[b"x"] * 40)
+    server.wait_empty("q")
+    assert pipes.runs() == collections.Counter(ids) and len(children(pipes)) >= 40
+    assert pipes.most_at_once() == 4
+
+
+def test_long_tasks_in_worn_children_leave_the_other_places_in_use(sup, server, pipes, gate):
+    """Each child of ten tasks keeps one that takes long; what has room goes on all the same."""
+    s = sup(queues=queue(pipes, "slots=8", child_max_tasks=10, concurrency=8),
+            supervisor={"workers": 1})
+    s.wait_ready(1)
+    for _ in range(4):
+        server.add("q", b"do " + str(gate).encode(), *[b"x"] * 20)
+    pipes.wait_ended(80)
+    gate.open()
+    server.wait_empty("q")
+    assert server.counters("q")["done"] == 84
+
+
+def test_children_that_differ_in_slots_fill_all_places(sup, server, pipes, tmp_path):
+    """The first takes one task at once, those after it four: as when a deploy changes a file that
+    they read."""
+    count = tmp_path / "first"
+    wrap = tmp_path / "wrap.sh"
+    wrap.write_text('mkdir %s 2>/dev/null && exec "$@" slots=1; exec "$@" slots=4\n' % count)
+    s = sup(queues={"q": dict(FAST, concurrency=4, handler="pipe sh %s %s %s sleep=200"
+                              % (wrap, pipes.program, pipes.path))}, supervisor={"workers": 1})
+    s.wait_ready(1)
+    server.add("q", *[b"x"] * 40)
+    server.wait_empty("q")
+    assert pipes.most_at_once() == 4
 
 
 def test_children_are_replaced_when_their_memory_has_grown(sup, server, pipes):
