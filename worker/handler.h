@@ -13,6 +13,8 @@ struct worker;
 
 struct handler_ops {
 	const char *name;
+	/* start() waits for nothing: any number of tasks are started in one turn of the loop. */
+	bool starts_at_once;
 	struct handler *(*open)(struct worker *w);
 	/* Can it work at all? Looked at before the first fetch and before a breaker's probe. */
 	int (*check)(struct handler *h, struct err *e);

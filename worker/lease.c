@@ -9,6 +9,11 @@ int64_t lease_evidence(int64_t sent_ms, int64_t lease_ms)
 	return sent_ms + lease_ms - max_i64(lease_ms / 10, 100);
 }
 
+bool lease_is_fresh(int64_t evidence_ms, int64_t now_ms, int64_t lease_ms)
+{
+	return evidence_ms - now_ms > lease_ms / 2;
+}
+
 int64_t lease_renew_every(int64_t lease_ms)
 {
 	return lease_ms / 3;

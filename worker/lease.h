@@ -13,6 +13,8 @@
 
 /* Until when an answer to a question sent at `sent_ms` is evidence. */
 int64_t lease_evidence(int64_t sent_ms, int64_t lease_ms);
+/* Enough of it is left that nothing sent now can come after its end, unless something stalls. */
+bool lease_is_fresh(int64_t evidence_ms, int64_t now_ms, int64_t lease_ms);
 /* How often to renew. */
 int64_t lease_renew_every(int64_t lease_ms);
 /* How often to look for entries that somebody let go of. */

@@ -126,6 +126,7 @@ static void link_up(struct queue *q, struct rconn *other)
 static void link_down(struct queue *q, struct rconn *c, const char *why)
 {
 	q->scripts_loaded = false;
+	q->no_short_way = false;
 	stale_unlinked(&q->stale);
 	forget_evidence(q);
 	publish_links(q);

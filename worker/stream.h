@@ -4,6 +4,7 @@
  *   queue_stream.c   the links, the turn, the alarm
  *   stream_open.c    group and claim: from connected to open; leaving
  *   stream_read.c    XREADGROUP and the entries it brings
+ *   stream_done.c    done, and nothing more to it
  *   stream_settle.c  verdicts to Redis, and its answers
  *   stream_note.c    checkpoints and progress of what runs
  *   stream_care.c    renew, promote
@@ -120,6 +121,7 @@ struct queue {
 
 	/* Settling. */
 	struct list to_settle; /* tasks whose verdict was not sent yet */
+	bool no_short_way;     /* stream_done.c does not work on this link */
 	bool split;            /* the last batch failed as a whole: send one by one */
 
 	/* Care. */
@@ -231,6 +233,18 @@ bool stream_settle_flush(struct queue *q, int64_t now_ms);
 /* Entries under our name that are not in the table: lets others have them. */
 struct candidate;
 void stream_release(struct queue *q, const struct candidate *list, int n);
+/* How long the end of a task is of interest to somebody, in ms; 0 = it is not. */
+int64_t stream_wanted_ms(const struct queue *q, const struct task *t);
+/* Redis has answered for one that was sent: 1, 0, -1, 2 as in settle.lua. */
+void stream_settled(struct queue *q, struct task *t, int64_t answer);
+/* It has not, or not so that anything follows from it: once more. */
+void stream_settle_again(struct queue *q, struct task *t);
+
+/* stream_done.c */
+/* Sends those that are simply done; what it leaves behind is the script's. */
+void stream_done_flush(struct queue *q, int64_t now_ms);
+
+/* stream_settle.c, too */
 /* The task is another's. */
 void stream_lose(struct queue *q, struct task *t, const char *why);
 

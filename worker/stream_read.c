@@ -78,7 +78,8 @@ bool stream_start_fetched(struct queue *q, int64_t now)
 		/* One that is but given back needs none. */
 		if (t->wants_checkpoint && !q->w->stopping)
 			continue;
-		if (n == STARTS_PER_TURN || (n > 0 && clock_mono_ms() >= until)) {
+		if (!q->w->hops->starts_at_once &&
+		    (n == STARTS_PER_TURN || (n > 0 && clock_mono_ms() >= until))) {
 			worker_turn_again(q->w);
 			break;
 		}

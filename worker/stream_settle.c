@@ -103,8 +103,7 @@ static const char *op_word(enum verdict_op op)
 	return "L";
 }
 
-/* How long its end is of interest, 0 = not. */
-static int64_t wanted_ms(const struct queue *q, const struct task *t)
+int64_t stream_wanted_ms(const struct queue *q, const struct task *t)
 {
 	int64_t ttl = t->result_ttl_ms >= 0 ? t->result_ttl_ms : q->c->result_ttl;
 
@@ -128,7 +127,7 @@ static int64_t wanted_ms(const struct queue *q, const struct task *t)
 static void add_front(struct args *a, const struct queue *q, const struct task *t)
 {
 	const struct note *n = &t->notes[NOTE_CHECKPOINT];
-	int64_t ttl = wanted_ms(q, t);
+	int64_t ttl = stream_wanted_ms(q, t);
 
 	if (ttl > 0) {
 		args_str(a, "W");
@@ -180,7 +179,7 @@ void stream_lose(struct queue *q, struct task *t, const char *why)
 		gone(q, t, TASK_ON_DISOWN);
 }
 
-static void answered(struct queue *q, struct task *t, int64_t answer)
+void stream_settled(struct queue *q, struct task *t, int64_t answer)
 {
 	switch (answer) {
 	case 1:
@@ -201,11 +200,11 @@ static void answered(struct queue *q, struct task *t, int64_t answer)
 	gone(q, t, TASK_ON_SETTLE);
 }
 
-static void back_to_send(struct queue *q, struct task *t, bool resent)
+void stream_settle_again(struct queue *q, struct task *t)
 {
 	list_remove(&t->link);
 	t->sent = false;
-	t->resent |= resent;
+	t->resent = true;
 	ledger_return(&q->w->ledger, &t->place);
 	list_append(&q->to_settle, &t->link);
 }
@@ -245,9 +244,9 @@ static void on_settled(void *arg, const struct redisReply *r)
 		if (!ok && q->phase == STREAM_FENCED)
 			stream_lose(q, t, STREAM_ANOTHERS); /* the name it was sent under is gone */
 		else if (!ok)
-			back_to_send(q, t, true);
+			stream_settle_again(q, t);
 		else
-			answered(q, t, reply_int(reply_at(r, (size_t)i), 0));
+			stream_settled(q, t, reply_int(reply_at(r, (size_t)i), 0));
 	}
 	if (ok)
 		stream_fine(q, STREAM_OP_SETTLE);
@@ -304,7 +303,7 @@ static int add_head(struct args *a, const struct queue *q, struct task *const *t
 	args_str(a, q->keys.crash);
 	args_str(a, q->keys.progress);
 	for (int i = 0; tasks && i < n; i++) {
-		if (wanted_ms(q, tasks[i]) == 0)
+		if (stream_wanted_ms(q, tasks[i]) == 0)
 			continue;
 		args_join(a, q->keys.result, tasks[i]->label);
 		args_join(a, q->keys.failed, tasks[i]->label);
@@ -374,6 +373,12 @@ bool stream_settle_flush(struct queue *q, int64_t now)
 	struct settle_batch *b;
 	bool stale = false;
 
+	/* The answer of a read without BLOCK is near, and what ends until then goes out with the
+	 * next one: one command for many, and the read can count on all their credit. */
+	if (q->reading == READ_SENT)
+		return false;
+	if (stream_can_send(q, now))
+		stream_done_flush(q, now);
 	while (stream_can_send(q, now) && rconn_is_ready(stream_link(q)) &&
 	       (b = collect(q, now, &stale)))
 		send_batch(q, b);

@@ -18,6 +18,11 @@ def is_script(name):
     return lambda words: words[0] in (b"EVALSHA", b"EVAL") and words[1] in (sha, text)
 
 
+def is_settling(words):
+    """What settles tasks: those that are simply done (stream_done.c), or any."""
+    return words[0] == b"EXEC" or is_script("settle")(words)
+
+
 def is_read(words):
     return words[0] == b"XREADGROUP"
 

@@ -88,7 +88,7 @@ LOST = [
             lambda: t.server.r.hlen(t.server.key("q", "names")) == 2, 5)),
     Row("wrongtype", replace_by_a_string, put_back, says="WRONGTYPE"),
     Row("wrongtype 2", lambda t: t.server.r.set(delayed(t), "a string"),
-        lambda t: t.server.r.delete(delayed(t)), blind=False,
+        lambda t: t.server.r.delete(delayed(t)), blind=False, runs=2,
         then=lambda t: wait_until(lambda: "settling: WRONGTYPE" in t.sup.log("q"))),
 ]
 

@@ -6,7 +6,7 @@ import pytest
 
 import procs
 from alone import Alone
-from links import Links, is_read, is_script
+from links import Links, is_read, is_script, is_settling
 from waiting import elapse, stays, wait_until
 
 
@@ -186,7 +186,7 @@ def test_fenced_with_a_settlement_under_way_and_its_link_cut(alone, links, serve
     w = alone(redis={"url": links.url}, concurrency=1, lease="2s").wait_ready()
     server.add("q", b"do %s" % str(gate).encode())
     journal.wait_started(1)
-    links.hold(is_script("settle"))
+    links.hold(is_settling)
     gate.open()
     wait_until(links.held)
     take_the_name(server, w)
@@ -408,6 +408,7 @@ ODD_READS = [MANY] + ODD + [
 # What is answered oddly: which answers in turn (None = the true one), and how many at least.
 LIES = {"renew": (ODD[:3] + [x for odd in ODD[3:] for x in (None, odd)], len(ODD)),
         "settle": (ODD, 4),
+        "EXEC": (ODD, 1),
         "scan": (ODD, 5),
         "take": (ODD, 4),
         "promote": (ODD, 1),
@@ -421,8 +422,11 @@ def test_an_odd_answer_is_no_verdict(alone, links, server, journal, gate, what):
     journal.wait_started(1)
     asked = sum(links.seen.values())
     answers, n = LIES[what]
-    links.lies = [is_read if what == "XREADGROUP" else is_script(what), answers]
+    links.lies = [(lambda words: words[0] == what.encode()) if what.isupper() else
+                  is_script(what), answers]
     if what == "settle":
+        server.add("q", *[b"do exit=1 until=2"] * 3)
+    if what == "EXEC":
         server.add("q", b"x", b"x", b"x")
     if what == "promote":
         server.add("q", b"do exit=1 until=2")

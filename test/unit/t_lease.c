@@ -22,6 +22,16 @@ static void test_evidence(void **state)
 	}
 }
 
+static void test_fresh(void **state)
+{
+	(void)state;
+	assert_true(lease_is_fresh(lease_evidence(5000, 60000), 5000, 60000));
+	assert_true(lease_is_fresh(65000, 34999, 60000));
+	assert_false(lease_is_fresh(65000, 35000, 60000));
+	assert_false(lease_is_fresh(65000, 66000, 60000));
+	assert_false(lease_is_fresh(0, 5000, 60000)); /* forgotten */
+}
+
 static void test_stale_needs_a_lease_of_link(void **state)
 {
 	struct stale_guard g = {0};
@@ -116,6 +126,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_evidence),
+		cmocka_unit_test(test_fresh),
 		cmocka_unit_test(test_stale_needs_a_lease_of_link),
 		cmocka_unit_test(test_stale_needs_a_lease_without_a_stall),
 		cmocka_unit_test(test_clock_jump),
