@@ -23,6 +23,8 @@ struct handler_ops {
 	void (*start)(struct handler *h, struct task *t);
 	/* Stops it politely, and for good after `grace_ms`. worker_finished() follows. */
 	void (*cancel)(struct handler *h, struct task *t, int64_t grace_ms);
+	/* Runs the loop, turn by turn, until the worker is over. NULL: ev_run() does. */
+	void (*run)(struct handler *h);
 	/*
 	 * Once per turn of the loop, after the queue's own: what was put off is done together, as
 	 * one write for all the tasks that were started. NULL: puts nothing off.

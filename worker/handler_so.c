@@ -26,6 +26,9 @@
 
 extern char **environ;
 
+/* In the end, with threads that were stopped: a turn that takes longer waits for one of them. */
+#define DEADLOCK_S 5
+
 struct so_slot {
 	struct so_run run;
 	struct handler *h; /* borrowed */
@@ -52,7 +55,6 @@ struct handler {
 	ev_io woken;
 	ev_prepare collect; /* before the worker's turn */
 	ev_check awake;
-	ev_timer nap; /* the pool wants to be looked at again */
 };
 
 static int n_slots(const struct handler *h)
@@ -129,8 +131,7 @@ static void collect(struct handler *h)
 /* Before the process ends with runs that go on. */
 static void stop_threads(struct handler *h)
 {
-	/* They may stop with a lock of libc that we need: then this ends us. */
-	alarm(5);
+	alarm(DEADLOCK_S);
 	h->w->abandons_threads = true;
 	for (int i = 0; i < n_slots(h); i++)
 		if (h->slots[i].run.task)
@@ -255,23 +256,16 @@ static void on_collect(struct ev_loop *loop ATTR_UNUSED, ev_prepare *p, int reve
 	collect(h);
 	if (only_stuck_left(h))
 		end_stuck(h);
-}
-
-/* Being woken is all. */
-static void on_nap_over(struct ev_loop *loop, ev_timer *nap, int revents ATTR_UNUSED)
-{
-	ev_timer_stop(loop, nap);
+	/* Threads may have been stopped with a lock of libc that we need: then this ends us. */
+	if (h->w->abandons_threads)
+		alarm(DEADLOCK_S);
 }
 
 /* The last thing before the loop sleeps. */
 static void so_turn(struct handler *h)
 {
-	if (!h->pool)
-		return;
-	if (so_pool_before_sleep(h->pool))
+	if (h->pool && so_pool_before_sleep(h->pool))
 		worker_turn_again(h->w);
-	else if (so_pool_nap_ms(h->pool) >= 0 && !ev_is_active(&h->nap))
-		ev_timer_again(h->w->loop, &h->nap);
 }
 
 static void watch(struct handler *h)
@@ -281,8 +275,6 @@ static void watch(struct handler *h)
 	ev_io_init(&h->woken, on_woken, so_pool_fd(h->pool), EV_READ);
 	ev_prepare_init(&h->collect, on_collect);
 	ev_check_init(&h->awake, on_awake);
-	ev_init(&h->nap, on_nap_over);
-	h->nap.repeat = SO_POOL_NAP_MS / 1000.0;
 	ev_set_priority(&h->collect, EV_MAXPRI);
 	ev_set_priority(&h->awake, EV_MAXPRI);
 	h->woken.data = h->collect.data = h->awake.data = h;
@@ -299,7 +291,6 @@ static void unwatch(struct handler *h)
 	ev_prepare_stop(loop, &h->collect);
 	ev_check_stop(loop, &h->awake);
 	ev_timer_stop(loop, &h->timeout);
-	ev_timer_stop(loop, &h->nap);
 }
 
 /* ------------------------------------------------------------------ the handler */
@@ -325,11 +316,36 @@ static struct handler *so_open(struct worker *w)
 	return h;
 }
 
+static bool on_loop_turn(void *arg)
+{
+	struct handler *h = arg;
+
+	ev_run(h->w->loop, EVRUN_ONCE);
+	return h->w->phase != WORKER_OVER;
+}
+
+static void on_loop_end(void *arg)
+{
+	struct handler *h = arg;
+
+	h->w->leave(h->w);
+}
+
+static void so_run(struct handler *h)
+{
+	/* Without a library there are no threads. */
+	while (h->w->phase != WORKER_OVER && !h->pool)
+		ev_run(h->w->loop, EVRUN_ONCE);
+	if (h->w->phase != WORKER_OVER)
+		so_pool_lead(h->pool);
+}
+
 static int start_pool(struct handler *h, struct err *e)
 {
+	static const struct so_pool_events events = {so_run_work, on_loop_turn, on_loop_end};
 	int n = n_slots(h);
 
-	h->pool = so_pool_new(n, so_run_work, NULL);
+	h->pool = so_pool_new(n, &events, h);
 	if (!h->pool)
 		return err_set(e, EXIT_CONFIG, "%d threads cannot be started: %s", n,
 			       strerror(errno));
@@ -380,6 +396,7 @@ static void so_start(struct handler *h, struct task *t)
 	s = h->spare[--h->n_spare];
 	s->why = EXEC_NOT_STOPPED;
 	t->run = s;
+	facts.place = (int)(s - h->slots);
 	so_run_begin(&s->run, t, &facts);
 	list_append(&h->running, &s->link);
 	arm_timeout(h, t->started_ms);
@@ -416,10 +433,12 @@ static void so_free(struct handler *h)
 
 const struct handler_ops handler_so_ops = {
 	.name = "so",
+	.starts_at_once = true,
 	.open = so_open,
 	.check = so_check,
 	.start = so_start,
 	.cancel = so_cancel,
 	.turn = so_turn,
+	.run = so_run,
 	.free = so_free,
 };

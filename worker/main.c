@@ -86,6 +86,24 @@ static int free_standard_output(void)
 	return fd < 0 || dup2(STDERR_FILENO, FD_FRAMES) < 0 ? -1 : fd;
 }
 
+static void take_down(struct worker *w)
+{
+	worker_release(w);
+	/* Closed links go at the end of a turn: while their last words still have a way out. */
+	ev_run(w->loop, EVRUN_NOWAIT);
+	log_set_writer(NULL, NULL);
+	frames_free(w->frames, 1000);
+	board_unmap(w->board);
+	if (w->abandons_threads)
+		_exit(worker_exit_code(w)); /* exit() would run destructors beside those threads */
+}
+
+static void leave(struct worker *w)
+{
+	take_down(w);
+	_exit(worker_exit_code(w));
+}
+
 static int run(const struct options *o, const struct conf *c)
 {
 	const struct conf_queue *qc = conf_queue(c, o->queue);
@@ -94,7 +112,6 @@ static int run(const struct options *o, const struct conf *c)
 	struct board *board;
 	int board_fd = -1;
 	int frames_fd = FD_FRAMES;
-	int code;
 
 	w.loop = ev_loop_new(EVFLAG_AUTO);
 	if (!w.loop)
@@ -116,17 +133,11 @@ static int run(const struct options *o, const struct conf *c)
 	log_set_level((enum log_level)sc->log_level);
 	log_set_writer(frames_log, w.frames);
 	worker_init(&w, c, qc, o->slot, o->supervised ? FD_CHAN : -1, board, w.frames);
-	code = worker_run(&w);
-	worker_release(&w);
-	/* Closed links go at the end of a turn: while their last words still have a way out. */
-	ev_run(w.loop, EVRUN_NOWAIT);
-	log_set_writer(NULL, NULL);
-	frames_free(w.frames, 1000);
-	board_unmap(board);
-	if (w.abandons_threads)
-		_exit(code); /* exit() would run the library's destructors beside its threads */
+	w.leave = leave;
+	worker_run(&w);
+	take_down(&w);
 	ev_loop_destroy(w.loop);
-	return code;
+	return worker_exit_code(&w);
 }
 
 int main(int argc, char **argv)

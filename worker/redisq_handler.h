@@ -35,13 +35,15 @@
  *	cc -O2 -fPIC -shared -o resize.so resize.c
  *	redisq-supervisor -e -q pictures -k so -- ./resize.so
  *
- * Threads. Each worker has `concurrency` threads. handle() is called from any of them, from
- * several at the same time, one task per thread; what the library shares between calls it has to
- * lock. `thread` numbers them, so that a table with `concurrency` rows can keep one connection for
- * each. Their stacks have 1 MiB; all signals but those of faults are blocked, and SIGPIPE does
- * not happen: look at EPIPE. init() and fini() are called once per worker, with no thread in
- * handle(). The worker's own loop is in another thread: nothing that handle() does can hold it up,
- * except holding libc's locks (do not fork() without exec, do not call exit()).
+ * Threads. handle() is called from any thread of the worker, from up to `concurrency` of them at
+ *the same time: what the library shares between calls it has to lock. `place` is 0 ... concurrency
+ *- 1, and no other task has the same at the same time: a table with so many rows keeps a connection
+ *for each. Stacks have 1 MiB; all signals but those of faults are blocked in most threads, and
+ *SIGPIPE does not happen: look at EPIPE. init() and fini() are called once per worker, with no task
+ *in handle(). When tasks are as short as the way to another thread, the thread that speaks to Redis
+ * runs them itself; should one take longer after all, another thread speaks to Redis meanwhile. So
+ * nothing that handle() does holds the worker up, except holding libc's locks (do not fork()
+ * without exec, do not call exit()).
  *
  * Outcome. The value returned means what the exit code of a program means (redisq-worker(8)):
  * 0 done; 75 not now, the same attempt again later; 65 or 100 never, a dead letter at once; 78 the
@@ -105,7 +107,7 @@ struct redisq_calls {
 /* Everything in it is valid until handle() returns, and read-only. */
 struct redisq_task {
 	uint32_t size;                    /* of this struct, in the worker */
-	int32_t thread;                   /* 0 ... concurrency - 1 */
+	int32_t place;                    /* 0 ... concurrency - 1: see "threads" */
 	const struct redisq_calls *calls; /* for the functions below */
 	const int *cancelled;             /* ditto */
 
@@ -148,7 +150,7 @@ struct redisq_result {
 struct redisq_host {
 	uint32_t size;
 	int32_t slot;        /* of the worker: 0 ... workers - 1 */
-	int32_t concurrency; /* threads */
+	int32_t concurrency; /* tasks at the same time, and places */
 	const char *queue;
 };
 

@@ -1,77 +1,22 @@
-/*
- * so_pool.c - see so_pool.h.
- *
- * Every "nobody is told twice, nobody is forgotten" here is the same argument: one side writes its
- * work, then reads the other's flag; the other writes its flag, then reads the work; both in one
- * total order (seq_cst), so at least one of them sees the other.
- */
+/* so_pool.c - the ring, the way back, sleeping and waking, life; see so_pool.h. */
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "buf.h"
-#include "so_pool.h"
+#include "so_pool_parts.h"
 
 /* Written for libraries that expect little; pages that nobody touches cost nothing. */
 #define STACK_BYTES (1024 * 1024)
 /* Nobody else's: the last of the real-time signals. */
 #define STOP_SIGNAL SIGRTMAX
 #define STOP_WAIT_MS 100
-#define CACHE_LINE 64
-/* So many jobs in a row, each so short, make it brisk; one that is longer ends it. */
-#define QUICK_NS 20000
-#define QUICK_ENOUGH 8
-#define NAP_NS (SO_POOL_NAP_MS * 1000000)
 
-struct so_thread {
-	pthread_t id;
-	struct so_pool *pool; /* borrowed */
-	int number;
-	struct so_thread *below; /* in the stack of idle ones; under idle_lock */
-	_Atomic int go;          /* futex: 1 = woken */
-};
-
-struct so_pool {
-	so_work_fn *work;
-	void *arg; /* borrowed */
-	int n_threads;
-	struct so_thread *threads; /* owned */
-	int fd;                    /* owned: eventfd */
-	_Atomic bool ending;
-
-	/* There. `head` is the threads', `tail` the loop's; both only grow. */
-	_Atomic(struct so_node *) *ring; /* owned */
-	unsigned mask;
-	_Alignas(CACHE_LINE) _Atomic unsigned head;
-	_Alignas(CACHE_LINE) _Atomic unsigned tail;
-	_Atomic bool
-		loop_looks;  /* the loop is in a turn: it wakes somebody at its end if need be */
-	_Atomic bool waking; /* one was woken and has not looked yet */
-	_Atomic int quick;   /* short jobs in a row, as many as count */
-	_Atomic bool brisk;  /* the word of the loop for its present sleep */
-
-	pthread_mutex_t idle_lock;
-	struct so_thread *idle; /* stack: who slept last is warm */
-
-	/* Back. */
-	_Alignas(CACHE_LINE) _Atomic(struct so_node *) posted;
-	_Atomic bool asleep;
-
-	/* The loop's. */
-	int n_out;       /* jobs that have not come back */
-	int64_t news_ns; /* when something last went or came; while anything is out */
-	bool has_news;   /* since the last sleep */
-};
-
-static int64_t now_ns(void)
+int64_t so_now_ns(void)
 {
 	struct timespec t;
 
@@ -81,22 +26,20 @@ static int64_t now_ns(void)
 
 /* ------------------------------------------------------------------ sleeping and waking */
 
-static void futex_wait(_Atomic int *word, int value)
+/* `ns` < 0: for as long as it takes. */
+void so_futex_wait(_Atomic int *word, int value, int64_t ns)
 {
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+	const struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, ns < 0 ? NULL : &t, NULL, 0);
 }
 
-static void futex_wake(_Atomic int *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-static bool has_jobs(struct so_pool *p)
+bool so_has_jobs(struct so_pool *p)
 {
 	return atomic_load(&p->head) != atomic_load(&p->tail);
 }
 
-static struct so_thread *pop_idle(struct so_pool *p)
+struct so_thread *so_pop_idle(struct so_pool *p)
 {
 	struct so_thread *t;
 
@@ -118,6 +61,16 @@ static void push_idle(struct so_thread *t)
 	pthread_mutex_unlock(&p->idle_lock);
 }
 
+static bool somebody_is_idle(struct so_pool *p)
+{
+	bool yes;
+
+	pthread_mutex_lock(&p->idle_lock);
+	yes = p->idle != NULL;
+	pthread_mutex_unlock(&p->idle_lock);
+	return yes;
+}
+
 /* False when somebody has woken it meanwhile. */
 static bool leave_idle(struct so_thread *t)
 {
@@ -135,34 +88,38 @@ static bool leave_idle(struct so_thread *t)
 	return found;
 }
 
-static void let_go(struct so_thread *t)
+void so_let_go(struct so_thread *t)
 {
 	atomic_store(&t->go, 1);
-	futex_wake(&t->go);
+	syscall(SYS_futex, &t->go, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* There are jobs: somebody must be on the way to them. */
-static void wake_one(struct so_pool *p)
+void so_wake_one(struct so_pool *p)
 {
 	do {
 		struct so_thread *t;
 
 		if (atomic_exchange(&p->waking, true))
 			return; /* one is, and will look after it has said so */
-		t = pop_idle(p);
+		t = so_pop_idle(p);
+		if (!t)
+			t = atomic_exchange(&p->guard, NULL); /* better than nobody */
 		if (t) {
-			let_go(t);
+			so_let_go(t);
 			return;
 		}
-		/* All are up, and look before they sleep. One that did while `waking` was set for
-		 * nothing may have been counted on. */
+		/* All are up, and look before they sleep. But one that went to sleep while `waking`
+		 * was set for nothing may have been counted on. */
 		atomic_store(&p->waking, false);
-		pthread_mutex_lock(&p->idle_lock);
-		t = p->idle;
-		pthread_mutex_unlock(&p->idle_lock);
-		if (!t)
-			return;
-	} while (has_jobs(p));
+	} while (so_has_jobs(p) && somebody_is_idle(p));
+}
+
+/* It is needed where it came from. */
+static bool has_to_leave(const struct so_thread *t)
+{
+	struct so_pool *p = t->pool;
+
+	return atomic_load(&p->ending) || (so_is_first(t) && atomic_load(&p->over));
 }
 
 static void sleep_until_woken(struct so_thread *t)
@@ -171,16 +128,21 @@ static void sleep_until_woken(struct so_thread *t)
 
 	atomic_store(&t->go, 0);
 	push_idle(t);
-	if ((has_jobs(p) || atomic_load(&p->ending)) && leave_idle(t))
+	if ((so_has_jobs(p) || has_to_leave(t)) && leave_idle(t))
 		return;
 	while (!atomic_load(&t->go))
-		futex_wait(&t->go, 0);
-	atomic_store(&p->waking, false);
+		so_futex_wait(&t->go, 0, -1);
+	if (t->to_guard) {
+		t->to_guard = false;
+		so_guard(t);
+	} else {
+		atomic_store(&p->waking, false);
+	}
 }
 
 /* ------------------------------------------------------------------ there */
 
-static struct so_node *pop_job(struct so_pool *p)
+struct so_node *so_pop_job(struct so_pool *p)
 {
 	unsigned head = atomic_load(&p->head);
 
@@ -201,29 +163,12 @@ void so_pool_push(struct so_pool *p, struct so_node *job)
 	INVARIANT(tail - atomic_load(&p->head) <= p->mask);
 	atomic_store_explicit(&p->ring[tail & p->mask], job, memory_order_relaxed);
 	atomic_store(&p->tail, tail + 1);
-	p->n_out++;
-	p->has_news = true;
+	if (atomic_load_explicit(&p->loop_looks, memory_order_relaxed))
+		return;
+	atomic_store(&p->loop_looks, true);
 	/* The first of a turn: a thread wakes up while the loop still makes the others. */
-	if (!atomic_load_explicit(&p->loop_looks, memory_order_relaxed)) {
-		atomic_store(&p->loop_looks, true);
-		wake_one(p);
-	}
-}
-
-/* Another thread has to take what this one leaves behind. */
-static void pass_on(struct so_pool *p)
-{
-	if (has_jobs(p) && !atomic_load(&p->loop_looks) && !atomic_load(&p->brisk))
-		wake_one(p);
-}
-
-static void judge(struct so_pool *p, int64_t took_ns)
-{
-	int quick = atomic_load_explicit(&p->quick, memory_order_relaxed);
-	int next = took_ns >= QUICK_NS ? 0 : quick < QUICK_ENOUGH ? quick + 1 : quick;
-
-	if (next != quick)
-		atomic_store_explicit(&p->quick, next, memory_order_relaxed);
+	if (!so_is_brisk(p))
+		so_wake_one(p);
 }
 
 /* ------------------------------------------------------------------ back */
@@ -231,16 +176,11 @@ static void judge(struct so_pool *p, int64_t took_ns)
 static void add_posted(struct so_pool *p, struct so_node *node)
 {
 	struct so_node *top = atomic_load_explicit(&p->posted, memory_order_relaxed);
+	const uint64_t one = 1;
 
 	do
 		node->next = top;
 	while (!atomic_compare_exchange_weak(&p->posted, &top, node));
-}
-
-static void wake_loop(struct so_pool *p)
-{
-	const uint64_t one = 1;
-
 	if (atomic_load(&p->asleep) && atomic_exchange(&p->asleep, false))
 		/* It cannot fail: the counter is read long before it is full. */
 		INVARIANT(write(p->fd, &one, sizeof(one)) == sizeof(one));
@@ -250,38 +190,47 @@ void so_pool_post(struct so_pool *p, struct so_node *node)
 {
 	node->ended = false;
 	add_posted(p, node);
-	wake_loop(p);
+}
+
+int64_t so_run_job(struct so_thread *t, struct so_node *job, int64_t started_ns)
+{
+	struct so_pool *p = t->pool;
+	int64_t ended_ns;
+
+	p->events.work(p->arg, job, t->number);
+	ended_ns = so_now_ns();
+	so_judge(p, ended_ns - started_ns);
+	job->ended = true;
+	add_posted(p, job);
+	return ended_ns;
+}
+
+void so_follow(struct so_thread *t)
+{
+	struct so_pool *p = t->pool;
+	int64_t now_ns = 0; /* 0: it was not at work */
+
+	for (;;) {
+		struct so_node *job = so_pop_job(p);
+
+		if (!job) {
+			if (has_to_leave(t))
+				return;
+			sleep_until_woken(t);
+			now_ns = 0;
+			continue;
+		}
+		/* Another one has to take what this one leaves behind. */
+		if (so_has_jobs(p) && !atomic_load(&p->loop_looks))
+			so_wake_one(p);
+		now_ns = so_run_job(t, job, now_ns ? now_ns : so_now_ns());
+	}
 }
 
 static void *thread_main(void *arg)
 {
-	struct so_thread *t = arg;
-	struct so_pool *p = t->pool;
-	int64_t started = 0; /* 0: it was not at work */
-
-	for (;;) {
-		struct so_node *job = pop_job(p);
-		int64_t ended;
-
-		if (!job) {
-			if (atomic_load(&p->ending))
-				return NULL;
-			sleep_until_woken(t);
-			started = 0;
-			continue;
-		}
-		pass_on(p);
-		if (!started)
-			started = now_ns();
-		p->work(p->arg, job, t->number);
-		ended = now_ns();
-		judge(p, ended - started);
-		started = ended;
-		job->ended = true;
-		add_posted(p, job);
-		if (!atomic_load(&p->brisk) || !has_jobs(p))
-			wake_loop(p);
-	}
+	so_follow(arg);
+	return NULL;
 }
 
 struct so_node *so_pool_take(struct so_pool *p)
@@ -291,11 +240,8 @@ struct so_node *so_pool_take(struct so_pool *p)
 	if (!atomic_load_explicit(&p->posted, memory_order_relaxed))
 		return NULL;
 	newest = atomic_exchange(&p->posted, NULL);
-	p->has_news = true;
 	while (newest) {
 		struct so_node *next = newest->next;
-
-		p->n_out -= newest->ended;
 
 		newest->next = oldest;
 		oldest = newest;
@@ -309,43 +255,19 @@ int so_pool_fd(const struct so_pool *p)
 	return p->fd;
 }
 
-/* Whether the threads may keep what is out among them until the loop looks again. */
-static bool is_brisk(struct so_pool *p)
-{
-	int64_t now;
-
-	if (p->n_out == 0 || atomic_load_explicit(&p->quick, memory_order_relaxed) < QUICK_ENOUGH)
-		return false;
-	now = now_ns();
-	if (p->has_news)
-		p->news_ns = now;
-	p->has_news = false;
-	if (now - p->news_ns < NAP_NS)
-		return true;
-	/* A nap has passed and nothing came: somebody takes his time. */
-	atomic_store_explicit(&p->quick, 0, memory_order_relaxed);
-	return false;
-}
-
 bool so_pool_before_sleep(struct so_pool *p)
 {
-	bool brisk = is_brisk(p);
-
-	atomic_store(&p->brisk, brisk);
+	if (so_has_jobs(p) && so_is_brisk(p))
+		return true; /* after this turn the loop's thread has them */
 	atomic_store(&p->loop_looks, false);
-	if (!brisk && has_jobs(p))
-		wake_one(p);
+	if (so_has_jobs(p))
+		so_wake_one(p);
 	atomic_store(&p->asleep, true);
 	if (!atomic_load(&p->posted))
 		return false;
 	/* A write may come all the same: then the next sleep is a short one. */
 	atomic_store(&p->asleep, false);
 	return true;
-}
-
-int so_pool_nap_ms(const struct so_pool *p)
-{
-	return atomic_load_explicit(&p->brisk, memory_order_relaxed) ? SO_POOL_NAP_MS : -1;
 }
 
 void so_pool_awake(struct so_pool *p, bool woken)
@@ -373,7 +295,8 @@ bool so_pool_stop_thread(struct so_pool *p, int thread)
 {
 	struct timespec until;
 
-	INVARIANT(thread >= 0 && thread < p->n_threads);
+	INVARIANT(thread >= 0 && thread <= p->n_threads);
+	atomic_store(&p->stopped_some, true);
 	if (pthread_kill(p->threads[thread].id, STOP_SIGNAL) != 0)
 		return false;
 	clock_gettime(CLOCK_REALTIME, &until);
@@ -409,7 +332,7 @@ static void block_signals(sigset_t *before)
 	pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
-static int start_threads(struct so_pool *p, int n_threads)
+static int start_threads(struct so_pool *p)
 {
 	pthread_attr_t attr;
 	sigset_t before;
@@ -419,20 +342,18 @@ static int start_threads(struct so_pool *p, int n_threads)
 		return error;
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	block_signals(&before);
-	while (!error && p->n_threads < n_threads) {
-		struct so_thread *t = &p->threads[p->n_threads];
+	while (!error && p->n_started < p->n_threads) {
+		struct so_thread *t = &p->threads[p->n_started];
 
-		t->pool = p;
-		t->number = p->n_threads;
 		error = pthread_create(&t->id, &attr, thread_main, t);
-		p->n_threads += !error;
+		p->n_started += !error;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return error;
 }
 
-struct so_pool *so_pool_new(int n_threads, so_work_fn *work, void *arg)
+struct so_pool *so_pool_new(int n_threads, const struct so_pool_events *events, void *arg)
 {
 	struct so_pool *p = aligned_alloc(CACHE_LINE, sizeof(*p));
 	unsigned cap = 1;
@@ -440,16 +361,19 @@ struct so_pool *so_pool_new(int n_threads, so_work_fn *work, void *arg)
 
 	INVARIANT(n_threads > 0 && p);
 	memset(p, 0, sizeof(*p));
-	p->work = work;
+	p->events = *events;
 	p->arg = arg;
 	while (cap < (unsigned)n_threads)
 		cap *= 2;
 	p->mask = cap - 1;
 	p->ring = xcalloc(cap, sizeof(*p->ring));
-	p->threads = xcalloc((size_t)n_threads, sizeof(*p->threads));
+	p->threads = xcalloc((size_t)n_threads + 1, sizeof(*p->threads));
+	p->n_threads = n_threads;
+	for (int i = 0; i <= n_threads; i++)
+		p->threads[i] = (struct so_thread){.pool = p, .number = i};
 	pthread_mutex_init(&p->idle_lock, NULL);
 	p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = p->fd < 0 || catch_stop_signal() < 0 ? errno : start_threads(p, n_threads);
+	error = p->fd < 0 || catch_stop_signal() < 0 ? errno : start_threads(p);
 	if (error) {
 		so_pool_free(p);
 		errno = error;
@@ -465,9 +389,9 @@ void so_pool_free(struct so_pool *p)
 	if (!p)
 		return;
 	atomic_store(&p->ending, true);
-	while ((t = pop_idle(p)))
-		let_go(t);
-	for (int i = 0; i < p->n_threads; i++)
+	while ((t = so_pop_idle(p)))
+		so_let_go(t);
+	for (int i = 0; i < p->n_started; i++)
 		pthread_join(p->threads[i].id, NULL);
 	if (p->fd >= 0)
 		close(p->fd);

@@ -125,6 +125,7 @@ void so_run_begin(struct so_run *run, struct task *t, const struct so_facts *f)
 
 	run->task = t;
 	run->api = f->api;
+	v->place = f->place;
 	v->id = t->label;
 	v->queue = f->queue->name;
 	v->attempt = t->attempt;
@@ -152,7 +153,6 @@ void so_run_work(void *unused ATTR_UNUSED, struct so_node *job, int thread)
 	struct so_run *run = container_of(job, struct so_run, job);
 
 	atomic_store_explicit(&run->thread, thread, memory_order_relaxed);
-	run->view.thread = thread;
 	run->returned = run->api->handle(&run->view, &run->result);
 }
 

@@ -47,7 +47,8 @@ struct so_run {
 struct so_facts {
 	const struct redisq_handler *api; /* borrowed */
 	const struct conf_queue *queue;   /* borrowed */
-	int64_t deadline_ms;              /* Unix ms, 0 = none */
+	int place;
+	int64_t deadline_ms; /* Unix ms, 0 = none */
 };
 
 void so_run_init(struct so_run *run, struct so_pool *pool);

@@ -188,7 +188,7 @@ static const struct handler_ops *const handlers[CONF_HANDLER_N_KINDS] = {
 	[CONF_HANDLER_PIPE] = &handler_pipe_ops,
 };
 
-int worker_run(struct worker *w)
+void worker_run(struct worker *w)
 {
 	struct err e;
 
@@ -198,7 +198,14 @@ int worker_run(struct worker *w)
 	w->queue = w->qops->open(w, &worker_queue_events);
 	if (w->hops->check(w->handler, &e) < 0)
 		worker_handler_missing(w, e.text);
-	ev_run(w->loop, 0);
+	if (w->hops->run)
+		w->hops->run(w->handler);
+	else
+		ev_run(w->loop, 0);
+}
+
+int worker_exit_code(const struct worker *w)
+{
 	if (w->refused)
 		return EXIT_CONFIG;
 	return w->forced ? EXIT_FORCED : EXIT_OK;

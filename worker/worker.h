@@ -75,8 +75,11 @@ struct worker {
 	ev_timer give_up;    /* drain: leave whatever the state */
 	ev_timer probe;      /* breaker */
 	ev_timer first_task; /* says what it waits for */
-	bool forced;         /* a handler was signalled at a limit */
-	int n_released;      /* given back since the others were told */
+	/* Set before worker_run(): takes it down and ends the process, should worker_run() not be
+	 * able to come back. */
+	void (*leave)(struct worker *w);
+	bool forced;    /* a handler was signalled at a limit */
+	int n_released; /* given back since the others were told */
 	int64_t n_done;
 	struct obituary order; /* being read, word by word */
 };
@@ -84,8 +87,9 @@ struct worker {
 /* `chan_fd` is -1 when alone, else taken over. The rest is borrowed. */
 void worker_init(struct worker *w, const struct conf *conf, const struct conf_queue *qc, int slot,
 		 int chan_fd, struct board *board, struct frames *frames);
-/* Runs until the worker has left; the exit code. */
-int worker_run(struct worker *w);
+/* Runs until the worker has left. */
+void worker_run(struct worker *w);
+int worker_exit_code(const struct worker *w);
 void worker_release(struct worker *w);
 
 /* ---- words of the supervisor, or signals when alone (orders.c) */

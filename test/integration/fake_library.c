@@ -153,11 +153,11 @@ static int handle(const struct redisq_task *t, struct redisq_result *r)
 	write_line("{\"ev\":\"start\",\"id\":\"%s\",\"pid\":%d,\"t\":%lld,\"beside\":%d,"
 		   "\"attempt\":%d,\"max_attempts\":%d,\"deliveries\":%lld,\"enqueued_at\":%lld,"
 		   "\"deadline\":%lld,\"queue\":\"%s\",\"len\":%zu,\"n_fields\":%zu,"
-		   "\"thread\":%d,\"checkpoint\":\"%.*s\"}\n",
+		   "\"place\":%d,\"checkpoint\":\"%.*s\"}\n",
 		   t->id, (int)getpid(), now_ns(), __atomic_add_fetch(&beside, 1, __ATOMIC_RELAXED),
 		   t->attempt, t->max_attempts, (long long)t->deliveries,
 		   (long long)t->enqueued_at_ms, (long long)t->deadline_ms, t->queue,
-		   t->payload_len, t->n_fields, t->thread, (int)t->checkpoint_len, t->checkpoint);
+		   t->payload_len, t->n_fields, t->place, (int)t->checkpoint_len, t->checkpoint);
 	if (t->payload_len > 3 && t->payload_len < sizeof(text) &&
 	    memcmp(t->payload, "do ", 3) == 0) {
 		memcpy(text, t->payload, t->payload_len);

@@ -65,7 +65,7 @@ def test_the_main_job(so, server, library):
     assert len(library.events("init")) == len(library.events("fini")) == 4
     assert {e["slot"] for e in library.events("init")} == {0, 1, 2, 3}
     assert {e["concurrency"] for e in library.events("init")} == {4}
-    assert {e["thread"] for e in library.starts()} <= {0, 1, 2, 3}
+    assert {e["place"] for e in library.starts()} <= {0, 1, 2, 3}
 
 
 def test_as_many_run_at_once_as_there_are_threads(so, server, library, gates):
@@ -363,3 +363,19 @@ REDISQ_EXPORT const redisq_handler redisq_handler = {
                    check=True)
     names = subprocess.run(["nm", "-D", str(tmp_path / "h.so")], capture_output=True, check=True)
     assert b" redisq_handler\n" in names.stdout
+
+
+def test_after_quick_tasks_a_slow_one_holds_up_neither_heartbeat_nor_lease(
+        so, server, library, gates):
+    """The thread of the loop runs quick tasks itself: it must not go down with a slow one."""
+    s = so(lease="1s", supervisor={"heartbeat_timeout": "500ms"})
+    server.add("q", *[b"x"] * 3000)
+    wait_done(server, 3000, 60)
+    slow = server.add("q", *[do("sleep=3000")] * 2)
+    library.wait_started(3002)
+    server.add("q", *[b"x"] * 200)
+    wait_done(server, 3200)
+    assert not {e["id"] for e in library.ends()} & set(slow)
+    wait_done(server, 3202)
+    assert set(library.runs().values()) == {1} and s.workers()[0]["restarts"] == 0
+    assert s.stop() == 0

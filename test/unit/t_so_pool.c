@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,6 +44,8 @@ static void work(void *arg, struct so_node *node, int thread)
 	atomic_fetch_sub(&running, 1);
 }
 
+static const struct so_pool_events only_work = {.work = work};
+
 /* A turn of the loop: sleeps unless there is something, and takes what there is. */
 static struct so_node *sleep_and_take(struct so_pool *p)
 {
@@ -50,7 +53,7 @@ static struct so_node *sleep_and_take(struct so_pool *p)
 	int ready = 0;
 
 	if (!so_pool_before_sleep(p))
-		ready = poll(&fd, 1, so_pool_nap_ms(p));
+		ready = poll(&fd, 1, 20000);
 	assert_int_not_equal(ready, -1);
 	so_pool_awake(p, ready > 0);
 	return so_pool_take(p);
@@ -80,7 +83,7 @@ static struct job *jobs_for(int n)
 
 static void test_each_job_runs_once_and_comes_back(void **state)
 {
-	struct so_pool *p = so_pool_new(8, work, NULL);
+	struct so_pool *p = so_pool_new(8, &only_work, NULL);
 	struct job *jobs = jobs_for(8);
 
 	(void)state;
@@ -103,7 +106,7 @@ static void test_each_job_runs_once_and_comes_back(void **state)
 /* Pushed again as they come back: the loop and the threads are at it at the same time. */
 static void test_a_stream_of_jobs(void **state)
 {
-	struct so_pool *p = so_pool_new(4, work, NULL);
+	struct so_pool *p = so_pool_new(4, &only_work, NULL);
 	struct job *jobs = jobs_for(4);
 	int pushed = 4, back = 0;
 
@@ -132,7 +135,7 @@ static void test_a_stream_of_jobs(void **state)
 /* After many quick ones too: whoever would rather go on alone has to find out that he must not. */
 static void test_jobs_that_take_their_time_all_run_at_once(void **state)
 {
-	struct so_pool *p = so_pool_new(N_MAX, work, NULL);
+	struct so_pool *p = so_pool_new(N_MAX, &only_work, NULL);
 	struct job *jobs = jobs_for(N_MAX);
 	char bytes[N_MAX] = {0};
 	int fds[2];
@@ -154,7 +157,7 @@ static void test_jobs_that_take_their_time_all_run_at_once(void **state)
 			struct pollfd fd = {.fd = so_pool_fd(p), .events = POLLIN};
 
 			if (!so_pool_before_sleep(p))
-				poll(&fd, 1, SO_POOL_NAP_MS);
+				poll(&fd, 1, 1);
 			so_pool_awake(p, false);
 			assert_null(so_pool_take(p));
 		}
@@ -170,7 +173,7 @@ static void test_jobs_that_take_their_time_all_run_at_once(void **state)
 /* What is posted comes back in the order in which it was posted. */
 static void test_order(void **state)
 {
-	struct so_pool *p = so_pool_new(1, work, NULL);
+	struct so_pool *p = so_pool_new(1, &only_work, NULL);
 	struct so_node nodes[3] = {{0}};
 	struct so_node *n;
 	int i = 0;
@@ -206,7 +209,8 @@ static void test_a_thread_is_stopped_in_mid_work(void **state)
 	(void)state;
 	if (pid == 0) {
 		_Atomic unsigned long count = 0, before;
-		struct so_pool *p = so_pool_new(1, spin_forever, &count);
+		const struct so_pool_events events = {.work = spin_forever};
+		struct so_pool *p = so_pool_new(1, &events, &count);
 		struct so_node job = {0};
 
 		so_pool_push(p, &job);
@@ -222,6 +226,174 @@ static void test_a_thread_is_stopped_in_mid_work(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* ------------------------------------------------------------------ carried by any thread */
+
+/* A loop whose turns push what came back again: quick jobs, and now and then one that waits until
+ * the loop has gone on for a while without it. */
+struct scene {
+	struct so_pool *pool;
+	struct job jobs[4];
+	int pushed, back, want, turns;
+	int slow_every;       /* 0 = none is slow */
+	_Atomic int slow;     /* jobs that wait */
+	_Atomic int progress; /* jobs that came back */
+	pthread_t carriers[64];
+	int n_carriers;
+	int by_first; /* jobs run by the thread that called so_pool_lead() */
+	pthread_t first;
+	bool hang;               /* a job in the first thread never ends */
+	_Atomic int hangs_since; /* progress then, 0 = not yet */
+};
+
+static void scene_work(void *arg, struct so_node *node, int thread)
+{
+	struct scene *s = arg;
+	struct job *j = container_of(node, struct job, node);
+	int seen = atomic_load(&s->progress);
+
+	j->n_runs++;
+	j->thread = thread;
+	if (s->hang && thread == 4 && seen > 0) {
+		atomic_store(&s->hangs_since, seen);
+		for (;;)
+			pause();
+	}
+	if (j->waits_for < 0)
+		return;
+	atomic_fetch_add(&s->slow, 1);
+	if (s->slow_every < 100) /* all four may be slow at the same time */
+		poll(NULL, 0, 3);
+	else
+		while (atomic_load(&s->progress) < seen + 100)
+			poll(NULL, 0, 1);
+	atomic_fetch_sub(&s->slow, 1);
+}
+
+static void note_carrier(struct scene *s)
+{
+	for (int i = 0; i < s->n_carriers; i++)
+		if (pthread_equal(s->carriers[i], pthread_self()))
+			return;
+	assert_in_range(s->n_carriers, 0, 63);
+	s->carriers[s->n_carriers++] = pthread_self();
+}
+
+static void scene_push(struct scene *s, struct job *j)
+{
+	bool slow = s->slow_every && s->pushed % s->slow_every == s->slow_every - 1 &&
+		    s->want - s->pushed > 500;
+
+	j->waits_for = slow ? 0 : -1;
+	s->pushed++;
+	so_pool_push(s->pool, &j->node);
+}
+
+static bool scene_turn(void *arg)
+{
+	struct scene *s = arg;
+	struct so_node *n = sleep_and_take(s->pool), *next;
+
+	note_carrier(s);
+	s->turns++;
+	for (; n; n = next) {
+		struct job *j = container_of(n, struct job, node);
+
+		next = n->next;
+		s->back++;
+		s->by_first += j->thread == 4;
+		atomic_fetch_add(&s->progress, 1);
+		if (s->pushed < s->want)
+			scene_push(s, j);
+	}
+	if (s->hang)
+		return !atomic_load(&s->hangs_since) ||
+		       s->back < atomic_load(&s->hangs_since) + 1000;
+	return s->back < s->want;
+}
+
+static void scene_end(void *arg)
+{
+	(void)arg;
+	_exit(42);
+}
+
+static struct scene *play(int want, int slow_every)
+{
+	static const struct so_pool_events events = {scene_work, scene_turn, scene_end};
+	struct scene *s = xcalloc(1, sizeof(*s));
+
+	s->want = want;
+	s->slow_every = slow_every;
+	s->pool = so_pool_new(4, &events, s);
+	s->first = pthread_self();
+	for (int i = 0; i < 4; i++)
+		scene_push(s, &s->jobs[i]);
+	so_pool_lead(s->pool);
+	return s;
+}
+
+static void end_of_play(struct scene *s)
+{
+	assert_int_equal(s->back, s->want);
+	assert_int_equal(s->jobs[0].n_runs + s->jobs[1].n_runs + s->jobs[2].n_runs +
+				 s->jobs[3].n_runs,
+			 s->want);
+	assert_true(pthread_equal(pthread_self(), s->first));
+	so_pool_free(s->pool);
+	free(s);
+}
+
+static void test_quick_jobs_are_run_where_the_loop_is(void **state)
+{
+	struct scene *s = play(20000, 0);
+
+	(void)state;
+	assert_in_range(s->by_first, 10000, 20000);
+	end_of_play(s);
+}
+
+static void test_a_slow_job_does_not_hold_up_the_loop(void **state)
+{
+	struct scene *s = play(20000, 700);
+
+	(void)state;
+	assert_in_range(s->n_carriers, 2, 5);
+	end_of_play(s);
+}
+
+static void test_jobs_that_are_often_slow_are_left_to_the_threads(void **state)
+{
+	struct scene *s = play(3000, 7);
+
+	(void)state;
+	assert_in_range(s->by_first, 0, 2000);
+	end_of_play(s);
+}
+
+/* The first thread is in a job that never ends when the loop is over. */
+static void test_the_process_ends_without_its_first_thread(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (pid == 0) {
+		static const struct so_pool_events events = {scene_work, scene_turn, scene_end};
+		struct scene *s = xcalloc(1, sizeof(*s));
+
+		s->want = INT_MAX;
+		s->hang = true;
+		s->pool = so_pool_new(4, &events, s);
+		for (int k = 0; k < 4; k++)
+			scene_push(s, &s->jobs[k]);
+		so_pool_lead(s->pool);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 42);
+}
+
 static void test_signals_are_not_the_threads_business(void **state)
 {
 	struct so_pool *p;
@@ -229,7 +401,7 @@ static void test_signals_are_not_the_threads_business(void **state)
 
 	(void)state;
 	pthread_sigmask(SIG_SETMASK, NULL, &before);
-	p = so_pool_new(2, work, NULL);
+	p = so_pool_new(2, &only_work, NULL);
 	pthread_sigmask(SIG_SETMASK, NULL, &after);
 	assert_int_equal(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));
 	so_pool_free(p);
@@ -239,6 +411,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_thread_is_stopped_in_mid_work),
+		cmocka_unit_test(test_the_process_ends_without_its_first_thread),
+		cmocka_unit_test(test_quick_jobs_are_run_where_the_loop_is),
+		cmocka_unit_test(test_a_slow_job_does_not_hold_up_the_loop),
+		cmocka_unit_test(test_jobs_that_are_often_slow_are_left_to_the_threads),
 		cmocka_unit_test(test_each_job_runs_once_and_comes_back),
 		cmocka_unit_test(test_a_stream_of_jobs),
 		cmocka_unit_test(test_jobs_that_take_their_time_all_run_at_once),

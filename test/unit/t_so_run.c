@@ -53,9 +53,10 @@ struct scene {
 static int setup(void **state)
 {
 	static char name[] = "q", payload[] = "payload";
+	static const struct so_pool_events events = {.work = no_work};
 	struct scene *s = xcalloc(1, sizeof(*s));
 
-	s->pool = so_pool_new(1, no_work, NULL);
+	s->pool = so_pool_new(1, &events, NULL);
 	so_run_init(&s->run, s->pool);
 	task_init(&s->task);
 	outcome_init(&s->outcome);
@@ -87,7 +88,8 @@ static int teardown(void **state)
 
 static void run_it(struct scene *s, enum exec_stop why)
 {
-	const struct so_facts facts = {.api = &api, .queue = &s->queue, .deadline_ms = 5};
+	const struct so_facts facts = {
+		.api = &api, .queue = &s->queue, .place = 2, .deadline_ms = 5};
 
 	outcome_release(&s->outcome);
 	outcome_init(&s->outcome);
@@ -105,7 +107,7 @@ static void test_view(void **state)
 	buf_adds(&s->task.checkpoint, "before");
 	run_it(s, EXEC_NOT_STOPPED);
 	assert_int_equal(shown.size, sizeof(shown));
-	assert_int_equal(shown.thread, 3);
+	assert_int_equal(shown.place, 2);
 	assert_string_equal(shown.id, "1700000000000-1");
 	assert_string_equal(shown.queue, "q");
 	assert_int_equal(shown.attempt, 1);
