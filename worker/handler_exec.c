@@ -227,7 +227,7 @@ static void finish(struct run *run)
 		how = (struct child_exit){.signaled = true, .code = SIGKILL};
 	}
 	exec_outcome(&t->outcome, &how, &run->answer, run->stop, h->w->qc->timeout);
-	if (oom_watch_count(&h->oom) > run->oom_kills)
+	if (t->outcome.kind == OUTCOME_CRASHED && oom_watch_count(&h->oom) > run->oom_kills)
 		exec_oom(&t->outcome);
 	strays_remove(&h->strays, run->child.pid);
 	t->run = NULL;
