@@ -186,6 +186,8 @@ void stream_renew(struct queue *q, int64_t now)
 	args_str(&a, q->keys.stream);
 	args_str(&a, q->keys.crash);
 	args_str(&a, q->keys.names);
+	args_str(&a, q->keys.ckpt);
+	args_str(&a, q->keys.progress);
 	args_str(&a, q->c->group);
 	args_str(&a, q->consumer);
 	args_str(&a, q->nonce);
@@ -200,7 +202,7 @@ void stream_renew(struct queue *q, int64_t now)
 	q->renewing = true;
 	q->renew_sent_ms = now;
 	q->renew_at_ms = now + lease_renew_every(q->c->lease);
-	if (stream_script(q, stream_any_link(q), SCRIPT_RENEW, 4, &a, on_renewed, rn) < 0)
+	if (stream_script(q, stream_any_link(q), SCRIPT_RENEW, 6, &a, on_renewed, rn) < 0)
 		on_renewed(rn, NULL);
 }
 

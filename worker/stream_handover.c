@@ -63,15 +63,16 @@ static bool failed(struct handover *h, const struct redisReply *r)
 	return true;
 }
 
-/* What both scripts begin with: the stream, the claim of the dead, one more key; who it was. */
-static void args_about(struct args *a, const struct handover *h, const char *third_key)
+/* What both scripts are told: the stream, the claim of the dead, keys of their own; who it was. */
+static void args_about(struct args *a, const struct handover *h, const char *const *own, int n_own)
 {
 	const struct queue *q = h->q;
 
 	args_init(a);
 	args_str(a, q->keys.stream);
 	args_join(a, q->keys.claim, h->who.consumer);
-	args_str(a, third_key);
+	for (int i = 0; i < n_own; i++)
+		args_str(a, own[i]);
 	args_str(a, q->c->group);
 	args_str(a, h->who.consumer);
 	args_str(a, h->who.nonce);
@@ -92,10 +93,12 @@ static void on_removed(void *arg, const struct redisReply *r)
 
 static int send_remove(struct handover *h)
 {
+	const char *const own[] = {h->q->keys.names};
 	struct args a;
 
-	args_about(&a, h, h->q->keys.names);
-	return stream_script(h->q, h->q->cmd, SCRIPT_DELCONSUMER, 3, &a, on_removed, h);
+	args_about(&a, h, own, ARRAY_LEN(own));
+	return stream_script(h->q, h->q->cmd, SCRIPT_DELCONSUMER, 2 + ARRAY_LEN(own), &a,
+			     on_removed, h);
 }
 
 /* ------------------------------------------------------------------ 2: the entries */
@@ -152,12 +155,13 @@ static void on_page(void *arg, const struct redisReply *r)
 static int send_page(struct handover *h)
 {
 	struct queue *q = h->q;
+	const char *const own[] = {q->keys.crash, q->keys.ckpt, q->keys.progress};
 	struct args a;
 
 	bool charge = h->who.charge && !h->second;
 	int end = charge ? (int)min_i64(h->at + PAGE, h->who.n_ran) : h->at;
 
-	args_about(&a, h, q->keys.crash);
+	args_about(&a, h, own, ARRAY_LEN(own));
 	args_int(&a, charge);
 	args_int(&a, q->c->lease + SECOND_LOOK_MS);
 	args_str(&a, h->from);
@@ -169,7 +173,7 @@ static int send_page(struct handover *h)
 		args_str(&a, h->who.ran[i].id);
 		args_int(&a, (int64_t)h->who.ran[i].token);
 	}
-	return stream_script(q, q->cmd, SCRIPT_HANDOVER, 3, &a, on_page, h);
+	return stream_script(q, q->cmd, SCRIPT_HANDOVER, 2 + ARRAY_LEN(own), &a, on_page, h);
 }
 
 /* ------------------------------------------------------------------ 1: the links */

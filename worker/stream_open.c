@@ -211,13 +211,15 @@ static void send_claim(struct queue *q)
 	args_str(&a, q->keys.names);
 	args_str(&a, q->keys.stream);
 	args_str(&a, q->keys.crash);
+	args_str(&a, q->keys.ckpt);
+	args_str(&a, q->keys.progress);
 	args_str(&a, q->c->group);
 	args_str(&a, q->consumer);
 	args_str(&a, q->nonce);
 	args_slice(&a, slice_of(q->record.data, q->record.len));
 	args_int(&a, q->c->lease);
 	q->renew_sent_ms = clock_boot_ms();
-	if (stream_script(q, q->cmd, SCRIPT_CLAIM, 4, &a, on_claim, q) < 0)
+	if (stream_script(q, q->cmd, SCRIPT_CLAIM, 6, &a, on_claim, q) < 0)
 		q->asking_open = false;
 }
 

@@ -46,14 +46,41 @@ local function mine(stream, group, me, id, token)
 end
 
 -- A command with many ids, in pages: unpack() has a limit.
-local function call_paged(head, ids, tail)
+local function call_paged(head, ids)
   for from = 1, #ids, 1000 do
     local a = {}
     for i = 1, #head do a[i] = head[i] end
     for i = from, math.min(from + 999, #ids) do a[#a + 1] = ids[i] end
-    for i = 1, #tail do a[#a + 1] = tail[i] end
     redis.call(unpack(a))
   end
+end
+
+-- What these entries have left in these keys goes. Where it cannot, it lies there and harms nobody.
+local function forget(ids, keys)
+  for _, key in ipairs(keys) do
+    for from = 1, #ids, 1000 do
+      redis.pcall('HDEL', key, unpack(ids, from, math.min(from + 999, #ids)))
+    end
+  end
+end
+
+-- XCLAIM for `owner` that leaves the tokens. From 7.0 on it drops what somebody has deleted from the
+-- stream from the pending list: nobody will look for what such entries have left, so that is
+-- forgotten. Those that were dropped.
+local function keep_or_drop(stream, group, owner, ids, options, keys)
+  local dropped = {}
+  for from = 1, #ids, 1000 do
+    local a, kept = {'XCLAIM', stream, group, owner, 0}, {}
+    for i = from, math.min(from + 999, #ids) do a[#a + 1] = ids[i] end
+    for i = 1, #options do a[#a + 1] = options[i] end
+    a[#a + 1] = 'JUSTID'
+    for _, id in ipairs(redis.call(unpack(a))) do kept[id] = true end
+    for i = from, math.min(from + 999, #ids) do
+      if not kept[ids[i]] then dropped[#dropped + 1] = ids[i] end
+    end
+  end
+  forget(dropped, keys)
+  return dropped
 end
 
 -- An idle time no living entry has: released entries were last seen in 1970.

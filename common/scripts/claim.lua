@@ -1,7 +1,8 @@
 -- Take a consumer name for one incarnation of a worker. What a former one of this very process left
 -- pending under it is let go of, and charged as if its owner had fallen silent: it has ended for
 -- sure, as there can be but one process of this pid, in this pid namespace, since this boot.
--- KEYS 1 claim record 2 names 3 stream 4 crash   ARGV 1 group 2 name 3 nonce 4 record 5 ttl_ms
+-- KEYS 1 claim record 2 names 3 stream 4 crash 5 ckpt 6 progress
+-- ARGV 1 group 2 name 3 nonce 4 record 5 ttl_ms
 -- {1, n} ours (a replay too), n entries of a former life may be taken now; {0, holder} another holds
 -- it; {-1, n} the name still has pending entries
 local name_key, names, stream, crash = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -46,7 +47,7 @@ if #to_charge < #ids then return held and {0, held} or {-1, #ids} end
 -- A full Redis is drained by workers: they must be able to start.
 unlock_at_oom(stream)
 for _, p in ipairs(to_charge) do charge_silent(crash, p[1], text(p[4])) end
-call_paged({'XCLAIM', stream, group, name, 0}, ids, {'TIME', '1', 'JUSTID'})
+keep_or_drop(stream, group, name, ids, {'TIME', '1'}, {crash, KEYS[5], KEYS[6]})
 redis.call('HSET', names, name, record)
 redis.call('SET', name_key, record, 'PX', ARGV[5])
 return {1, #ids}

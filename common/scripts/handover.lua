@@ -1,6 +1,6 @@
 -- Let everyone have what a dead worker had pending; charge a crash to what it was running.
 -- Its handlers have been killed and reaped before anybody calls this.
--- KEYS 1 stream 2 claim record of the dead 3 crash
+-- KEYS 1 stream 2 claim record of the dead 3 crash 4 ckpt 5 progress
 -- ARGV 1 group 2 name of the dead 3 its nonce 4 charge (0|1) 5 ttl_ms of the tombstone
 --      6 from (the last id of the page before, or '-') 7 to ('+', or how far the list reaches)
 --      8 cause 9 n, then per task it ran, of those from..to: id token
@@ -38,5 +38,5 @@ for _, p in ipairs(to_charge) do
     charged = charged + 1
   end
 end
-call_paged({'XCLAIM', stream, group, dead, 0}, ids, {'TIME', '1', 'JUSTID'})
+keep_or_drop(stream, group, dead, ids, {'TIME', '1'}, {crash, KEYS[4], KEYS[5]})
 return {#ids, charged, last}

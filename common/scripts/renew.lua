@@ -1,5 +1,5 @@
 -- Keep the name and the entries that run; tell what was lost and what else is pending here.
--- KEYS 1 claim record 2 stream 3 crash 4 names
+-- KEYS 1 claim record 2 stream 3 crash 4 names 5 ckpt 6 progress
 -- ARGV 1 group 2 me 3 nonce 4 record 5 ttl_ms 6 window 7 n, then per entry: id token
 -- {0} fenced: the name is another's now
 -- {1, redis_ms, {per entry: 1 kept, 0 gone, -1 another's, 2 deleted}, {id, idle, count, ...}}
@@ -32,11 +32,12 @@ for i = 1, n do
   end
   pending[id] = nil
 end
-call_paged({'XCLAIM', stream, group, me, 0}, keep, {'JUSTID'})
--- XCLAIM drops entries that were deleted from the stream (7.0 and later): say so.
+local left = {KEYS[3], KEYS[5], KEYS[6]}
+keep_or_drop(stream, group, me, keep, {}, left)
 for i = 1, n do
-  if answer[i] == 1 and #redis.call('XRANGE', stream, ARGV[6 + 2 * i], ARGV[6 + 2 * i]) == 0 then
-    answer[i] = 2
+  local id = ARGV[6 + 2 * i]
+  if answer[i] >= 0 and #redis.call('XRANGE', stream, id, id) == 0 then
+    if answer[i] == 0 then forget({id}, left) else answer[i] = 2 end
   end
 end
 

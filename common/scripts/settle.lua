@@ -15,8 +15,9 @@
 --   C checkpoint                             the newest, where ckpt may not have it yet
 --   W ttl_ms result                          somebody wants to know its end: the result is for D;
 --                                            X, H and K tell their first two values
--- per task: 1 applied, 0 gone, -1 another's, 2 its entry had been deleted by somebody (D and L do
--- not look, and say 1); a second mention in one batch is 0
+-- per task: 1 applied, 0 gone, -1 another's, 2 its entry had been deleted by somebody (D does not
+-- look, and says 1; L and S only where Redis drops such entries, from 7.0 on); a second mention in
+-- one batch is 0
 local stream, delayed, bodies, dead, held = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, ckpt, crash, progress = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local group, me, keep_entries = ARGV[1], ARGV[2], ARGV[3] == '1'
@@ -39,10 +40,10 @@ local function finish()
   end
   if #finished > 0 then
     for _, key in ipairs({ckpt, crash, progress}) do -- mostly there are none
-      if there[key] then call_paged({'HDEL', key}, finished, {}) end
+      if there[key] then call_paged({'HDEL', key}, finished) end
     end
-    call_paged({'XACK', stream, group}, finished, {})
-    if not keep_entries then call_paged({'XDEL', stream}, finished, {}) end
+    call_paged({'XACK', stream, group}, finished)
+    if not keep_entries then call_paged({'XDEL', stream}, finished) end
   end
   count, finished = {}, {}
 end
@@ -176,8 +177,7 @@ local function settle(op, id, token, from, to)
   if op == 'L' or op == 'S' then
     -- One that cannot be written does not keep the task from the others.
     if said[id] then redis.pcall('HSET', ckpt, id, said[id]) end
-    redis.call('XCLAIM', stream, group, me, 0, id, 'TIME', '1', 'JUSTID')
-    return 1
+    return #keep_or_drop(stream, group, me, {id}, {'TIME', '1'}, {ckpt, crash, progress}) > 0 and 2 or 1
   end
   local e = redis.call('XRANGE', stream, id, id)[1]
   if not e then

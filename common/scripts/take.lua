@@ -45,7 +45,7 @@ for _, p in ipairs(list) do
     redis.call('HDEL', progress, id) -- it was that of the run before
   elseif not seen[id] then
     redis.call('XACK', stream, group, id) -- a ghost: the entry itself was deleted
-    for _, key in ipairs({crash, ckpt, progress}) do redis.call('HDEL', key, id) end
+    forget({id}, {crash, ckpt, progress})
   end
   seen[id] = true
 end

@@ -94,11 +94,13 @@ class Protocol:
 
     # ---- the scripts
     def claim(self, name, nonce, ttl=LEASE, record=None):
-        return plain(self.run("claim", [self.claim_key(name), self.names, self.queue, self.crash],
+        return plain(self.run("claim", [self.claim_key(name), self.names, self.queue, self.crash,
+                                        self.ckpt, self.progress],
                               self.group, name, nonce, record or nonce + " host boot 1", ttl))
 
     def renew(self, me, nonce, *tasks, ttl=LEASE, window=100, record=None):
-        return plain(self.run("renew", [self.claim_key(me), self.queue, self.crash, self.names],
+        return plain(self.run("renew", [self.claim_key(me), self.queue, self.crash, self.names,
+                                        self.ckpt, self.progress],
                               self.group, me, nonce, record or nonce + " host boot 1", ttl, window,
                               len(tasks), *[x for t in tasks for x in t]))
 
@@ -141,7 +143,8 @@ class Protocol:
     def handover(self, dead, nonce, *ran, charge=1, start="-", to="+",
                  cause="alone worker signal 9 SIGKILL", ttl=LEASE):
         """One page: [-1], or [moved, charged, last id of the page]."""
-        return plain(self.run("handover", [self.queue, self.claim_key(dead), self.crash],
+        return plain(self.run("handover", [self.queue, self.claim_key(dead), self.crash, self.ckpt,
+                                           self.progress],
                               self.group, dead, nonce, charge, ttl, start, to, cause, len(ran),
                               *[x for t in ran for x in t]))
 

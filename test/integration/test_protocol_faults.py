@@ -205,6 +205,31 @@ def test_a_note_that_comes_after_the_release_is_refused(p):
     assert p.dumps() == before
 
 
+ALIVE = " host boot 1 0 0 run pid:[1]"
+DROPS = {
+    "renew": lambda p, t: p.renew("me", "n1", t),
+    "renew, gone": lambda p, t: (p.r.xack(p.queue, p.group, t[0]), p.renew("me", "n1", t)),
+    "release": lambda p, t: p.settle("me", said(t, "new"), release(t)),
+    "beside": lambda p, t: p.settle("me", ("S",) + t + ("beside signal 9",)),
+    "handover": lambda p, t: p.handover("me", "n1", t),
+    "a former life": lambda p, t: (p.renew("me", "n1", record="n1" + ALIVE),
+                                   p.claim("me", "n9", record="n9" + ALIVE)),
+}
+
+
+@pytest.mark.parametrize("name", DROPS)
+def test_what_a_deleted_entry_has_left_goes_with_it(p, name):
+    """Since 7.0 XCLAIM drops it from the pending list: nobody would ever look for it again."""
+    p.note("me", ("C",) + p.t[0] + ("job 7",), ("P",) + p.t[0] + ("9 %",))
+    p.note("me", ("C",) + p.t[1] + ("job 8",), ("P",) + p.t[1] + ("8 %",))
+    p.r.xdel(p.queue, p.t[0][0])
+    DROPS[name](p, p.t[0])
+    left = [key for key in (p.ckpt, p.progress, p.crash) if p.r.hexists(key, p.t[0][0])]
+    assert not left or p.t[0][0] in p.pending(), left
+    assert [p.r.hget(key, p.t[1][0]) for key in (p.ckpt, p.progress)] == [b"job 8", b"8 %"]
+    assert p.r.hexists(p.crash, p.t[1][0])
+
+
 @pytest.mark.parametrize("name,answer", [
     (lambda p: p.claim("me", "n2"), [0, "n1 host boot 1"]),
     (lambda p: p.claim("old", "n0"), [-1, 1]),
