@@ -30,7 +30,7 @@ enum answer_type {
 	ANSWER_CHECKPOINT,
 };
 
-/* As a task is called towards a handler (child_id.h); a longer one is nobody's. */
+/* As a task is called towards a handler (pipe_id()); a longer one is nobody's. */
 #define ANSWER_ID_MAX 800
 #define ANSWER_SLOTS_MAX 10000
 /* A line on fd 3: the longest result, and what is around it. */

@@ -121,7 +121,7 @@ struct handler {
 	bool begun;   /* the worker was ready once, or a task came */
 	bool leaving; /* no task will come */
 	bool left;    /* and that was said */
-	/* Starting: children that died, or never got ready, without having done anything. */
+	/* Starting: children that died, or never got ready, without having had a task. */
 	int n_failures;        /* in a row */
 	int64_t next_start_ms; /* mono */
 	bool halted;           /* given up until the breaker tries */

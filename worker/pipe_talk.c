@@ -135,11 +135,10 @@ static void on_end(struct pipe_child *c, struct pipe_run *run, const struct answ
 	int64_t now = clock_mono_ms();
 
 	pipe_answered(o, a, run->stop, c->h->w->qc->timeout);
-	if (o->kind == OUTCOME_DONE && a->value.data) {
+	if (o->kind == OUTCOME_DONE && a->value.data)
 		keep_result(c, run->task, a->value);
-	} else if (o->kind != OUTCOME_DONE && run->alone) {
+	else if (o->kind != OUTCOME_DONE && run->alone)
 		last_words_add(&o->last_words, slice_of(c->last_words.data, c->last_words.len));
-	}
 	pipe_run_detach(run);
 	c->n_answered++;
 	c->h->n_failures = 0; /* those of another day are not in a row with the next */

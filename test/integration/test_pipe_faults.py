@@ -17,6 +17,7 @@ from waiting import stays, wait_until
     (b'line={"type":"done"}', "without an id"),
     (b'line={"type":"done","id":7}', "malformed line"),
     (b'line={"type":"retry","id":"x","delay_ms":-1}', "malformed line"),
+    (b'line={"type":"done","id":"7\\n8"}', 'answers for "7?8", which it never had'),
     (b"stranger=77-7", 'answers for "77-7", which it never had'),
     (b"close=3", "closed fd 3"),
     (b"answer=done blob=1200000", "more than 1114112 bytes"),
