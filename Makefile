@@ -1,6 +1,7 @@
 # redisq-supervisor: one Makefile, not recursive, everything out of tree.
 #
-#   make                    build/redisq-supervisor, build/redisq-worker, build/redisqctl
+#   make                    build/redisq-supervisor, build/redisq-worker, build/redisqctl, and
+#                           build/redisq-tls.so where OpenSSL's headers are
 #   make VARIANT=asan       the same with address + undefined-behaviour sanitizers in build/asan/
 #   make VARIANT=tsan       thread sanitizer        make VARIANT=clang   built by clang
 #   make DEVELOPER=1        warnings are errors       make V=1       whole command lines
@@ -59,11 +60,11 @@ Q := @
 endif
 
 # ------------------------------------------------------------------ what is made of what
-COMMON := backoff buf chan clock conf conf_check conf_doc conf_env conf_finish conf_number conf_program \
+COMMON := backoff buf chan clock conf conf_check conf_check_tls conf_doc conf_env conf_finish conf_number conf_program \
 	conf_read conf_row conf_snapshot conf_value conf_words cpus env err fds filename jtext keys line log \
 	obituary oom paths percent rconn rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet \
-	rconn_plain rconn_resp rconn_retry readfile redis_url scoreboard script sig spawn spawn_sweep \
-	suggest users
+	rconn_plain rconn_resp rconn_retry rconn_tls readfile redis_url scoreboard script sig spawn spawn_sweep \
+	suggest tls_context users
 SUPERVISOR := canary children control control_socket credit daemon facts fleet fleet_events generation groups handover heartbeat identity \
 	lock logfile logformat logsink main options outlet private_redis proc proc_death proc_fsm proc_spawn \
 	proc_words reload reloading restart roll roll_fsm roll_trial slot status supervisor supervisor_init suspects terminal tick verbs \
@@ -82,8 +83,10 @@ SUPERVISOR_O := $(call obj,supervisor,$(SUPERVISOR))
 WORKER_O := $(call obj,worker,$(WORKER))
 CTL_O := $(call obj,supervisor/ctl,$(CTL))
 PROGRAMS := $(OUT)/redisq-supervisor $(OUT)/redisq-worker $(OUT)/redisqctl
+# TLS is a module, so that only a rediss:// url pays for OpenSSL; without its headers there is none.
+TLS_MODULE := $(if $(shell echo '\#include <openssl/ssl.h>' | $(CC) $(CPPFLAGS) -E - 2>/dev/null | head -c 1),$(OUT)/redisq-tls.so)
 
-all: $(PROGRAMS)
+all: $(PROGRAMS) $(TLS_MODULE)
 
 $(OUT)/libredisq.a: $(COMMON_O)
 	@rm -f $@
@@ -100,6 +103,13 @@ $(OUT)/redisqctl: $(CTL_O) $(OUT)/libredisq.a
 $(OBJ)/%.o: %.c | $(GEN)/scripts.inc
 	@mkdir -p $(@D)
 	$(Q)$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+TLS_O := $(call obj,module,common/tls_openssl common/tls_words)
+$(TLS_O): $(OBJ)/module/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(call say,CC,$<)$(CC) $(CPPFLAGS) $(filter-out -fPIE,$(CFLAGS)) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+$(OUT)/redisq-tls.so: $(TLS_O)
+	$(Q)$(call say,LD,$@)$(CC) $(filter-out -pie,$(LDFLAGS)) -shared -o $@ $^ -lssl -lcrypto
 
 # The Lua scripts become C strings, one per file, the shared prelude in front of each.
 $(GEN)/scripts.inc: $(SCRIPTS) common/scripts/embed
@@ -150,6 +160,12 @@ $(OUT)/unit/t_%: $(OBJ)/test/unit/t_%.o $(OUT)/libredisq.a
 # make unit            all of them          make unit T="t_conf t_buf"        some
 unit: $(if $(T),$(addprefix $(OUT)/unit/,$(T)),$(UNIT_BIN))
 	@sh test/unit/run $^
+
+# Its servers speak TLS. The module is looked for beside the program.
+$(OUT)/unit/t_rconn_tls: LDLIBS += -lssl -lcrypto
+$(OUT)/unit/t_rconn_tls $(OUT)/unit/t_conf_read: | $(OUT)/unit/redisq-tls.so
+$(OUT)/unit/redisq-tls.so: $(OUT)/redisq-tls.so
+	@mkdir -p $(@D) && ln -sf ../redisq-tls.so $@
 
 # The handler of the integration tests is never sanitized: it is started thousands of times.
 $(OUT)/fake-handler: test/integration/fake_handler.c
@@ -261,6 +277,10 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DOC)/handlers $(MAN)/man1 $(MAN)/man5 $(MAN)/man8 \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+ifneq ($(TLS_MODULE),)
+	install -d $(DESTDIR)$(PREFIX)/lib/redisq
+	install -m 644 $(TLS_MODULE) $(DESTDIR)$(PREFIX)/lib/redisq
+endif
 	install -d $(DESTDIR)$(PREFIX)/include
 	install -m 644 worker/redisq_handler.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 README.md LICENSE etc/redisq.ini worker/protocol.txt supervisor/control.txt $(DOC)
@@ -277,6 +297,8 @@ uninstall:
 		$(MAN)/man5/redisq.ini.5 $(addprefix $(MAN)/man8/,$(notdir $(MAN8))) \
 		$(DESTDIR)$(PREFIX)/lib/systemd/system/redisq-supervisor.service
 	rm -f $(DESTDIR)$(PREFIX)/include/redisq_handler.h
+	rm -f $(DESTDIR)$(PREFIX)/lib/redisq/redisq-tls.so
+	-rmdir $(DESTDIR)$(PREFIX)/lib/redisq 2>/dev/null
 	rm -rf $(DOC)
 
 clean:

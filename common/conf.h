@@ -29,6 +29,7 @@ enum conf_reload { CONF_LIVE, CONF_ROLL, CONF_BOOT };
 /* The words of the ENUM rows, in the table's order. */
 enum conf_log_to { CONF_LOG_TO_AUTO, CONF_LOG_TO_FILES, CONF_LOG_TO_STDOUT, CONF_LOG_TO_BOTH };
 enum conf_log_format { CONF_LOG_FORMAT_TEXT, CONF_LOG_FORMAT_JSON };
+enum conf_tls_verify { CONF_TLS_VERIFY_YES, CONF_TLS_VERIFY_NO };
 enum conf_on_crash_loop { CONF_LOOP_RETRY, CONF_LOOP_PARK, CONF_LOOP_EXIT };
 enum conf_stdin { CONF_STDIN_PAYLOAD, CONF_STDIN_FIELDS };
 enum conf_follow { CONF_FOLLOW_RETRY, CONF_FOLLOW_DEAD, CONF_FOLLOW_HOLD };

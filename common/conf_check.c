@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "conf_check_tls.h"
 #include "conf_program.h"
 #include "conf_read.h"
 #include "env.h"
@@ -161,6 +162,7 @@ int conf_check_machine(struct conf *c, struct buf *errs)
 		buf_addf(errs, "%s\n", e.text);
 	else
 		redis_addr_release(&addr);
+	conf_check_tls(c, errs);
 	for (size_t i = 0; i < conf_n_queues(c); i++)
 		check_queue(c, conf_queue_at(c, i), errs);
 	return errs->len == before ? 0 : -1;

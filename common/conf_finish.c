@@ -143,6 +143,19 @@ static void resolve_password(struct conf *c, struct buf *errs)
 	*loser = NULL;
 }
 
+/* A certificate and its key are one thing. */
+static void check_pair(const struct conf *c, struct buf *errs)
+{
+	const struct conf_redis *r = conf_redis(c);
+	const char *there = r->tls_cert_file ? "tls_cert_file" : "tls_key_file";
+	const char *missing = r->tls_cert_file ? "tls_key_file" : "tls_cert_file";
+
+	if (!r->tls_cert_file == !r->tls_key_file)
+		return;
+	buf_addf(errs, "%s: [redis] %s without %s; set both or neither\n",
+		 conf_where(c, CONF_REDIS, NULL, there), there, missing);
+}
+
 /* `low` must not exceed `high`; both durations of one section. */
 static void check_order(const struct conf *c, enum conf_section s, const char *queue,
 			const char *low, int64_t low_ms, const char *high, int64_t high_ms,
@@ -175,6 +188,7 @@ int conf_resolve(struct conf *c, struct buf *errs)
 		    "restart_delay_max", s->restart_delay_max, errs);
 	check_url(c, errs);
 	resolve_password(c, errs);
+	check_pair(c, errs);
 	resolve_paths(c, errs);
 	if (s->group && !s->user)
 		buf_addf(errs, "%s: [supervisor] group without user; set user as well\n",

@@ -24,9 +24,9 @@ int conf_read_snapshot(struct conf *c, int fd, struct buf *errs) ATTR_MUST_CHECK
 
 /*
  * Checks that touch the machine: the handler is found and executable with the PATH it will have,
- * cwd is a directory, env_file and password_file can be read. What is only doubtful (a script that
- * is not there, a program that the kernel will not start) becomes a conf_warn(). For -t, at a start
- * and at a reload.
+ * cwd is a directory, env_file, password_file and the files of TLS can be read. What is only
+ * doubtful (a script that is not there, a program that the kernel will not start) becomes a
+ * conf_warn(). For -t, at a start and at a reload.
  */
 int conf_check_machine(struct conf *c, struct buf *errs) ATTR_MUST_CHECK;
 

@@ -1,5 +1,6 @@
 /* paths.c - see paths.h. */
 #include <errno.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -237,4 +238,34 @@ char *paths_absolute(const char *path)
 	abs = xasprintf("%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, path);
 	free(cwd);
 	return abs;
+}
+
+/* The directory of this program, "" when unknown. */
+static void own_dir(char out[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+	char *slash;
+
+	out[n > 0 ? n : 0] = '\0';
+	/* A deploy that replaced the file leaves " (deleted)" at the end: after the last '/'. */
+	slash = strrchr(out, '/');
+	if (slash)
+		*slash = '\0';
+}
+
+char *paths_beside(const char *name, int how)
+{
+	char dir[PATH_MAX];
+	char *path;
+
+	own_dir(dir);
+	path = xasprintf("%s/%s", dir, name);
+	if (access(path, how) == 0)
+		return path;
+	free(path);
+	path = xasprintf("%s/../lib/redisq/%s", dir, name);
+	if (access(path, how) == 0)
+		return path;
+	free(path);
+	return NULL;
 }

@@ -53,6 +53,10 @@ int paths_make_parent(const struct paths_who *who, const char *file, mode_t mode
  */
 int paths_check_run(const struct paths_who *who, const char *path, struct err *e) ATTR_MUST_CHECK;
 
+/* The file `name` beside this program, else in ../lib/redisq/ from there, that this user may R_OK
+ * or X_OK. Owned; NULL: in neither. Looked for each time: a deploy may have moved it. */
+char *paths_beside(const char *name, int how);
+
 /* `path`, with the present directory in front if it is relative. Owned; NULL with errno. */
 char *paths_absolute(const char *path);
 

@@ -110,6 +110,7 @@ static void disconnect(struct rconn *c)
 	link_forget_output(c);
 	ev_timer_stop(c->loop, &c->timer);
 	c->travel->close(&c->io);
+	c->io = RCONN_IO_NONE;
 	if (c->reader)
 		redisReaderFree(c->reader);
 	c->reader = NULL;
@@ -192,8 +193,11 @@ static void on_readable(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents
 {
 	struct rconn *c = container_of(io, struct rconn, rd);
 
-	if (!c->failing)
-		link_read(c);
+	if (c->failing)
+		return;
+	link_read(c);
+	if (c->io.wants_read && !c->failing)
+		link_write(c);
 }
 
 static void on_writable(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents ATTR_UNUSED)
@@ -205,7 +209,7 @@ static void on_writable(struct ev_loop *loop ATTR_UNUSED, ev_io *io, int revents
 	else if (c->state == CONNECTING)
 		link_connection_result(c);
 	else
-		link_write(c);
+		link_go_on(c);
 }
 
 static void on_turn(struct ev_loop *loop ATTR_UNUSED, ev_prepare *w, int revents ATTR_UNUSED)
@@ -311,7 +315,7 @@ struct rconn *rconn_new(struct ev_loop *loop, const struct conf_redis *redis, co
 	c->events = *events;
 	c->arg = arg;
 	c->name = xstrdup(name);
-	c->io.fd = -1;
+	c->io = RCONN_IO_NONE;
 	buf_init(&c->where);
 	buf_init(&c->out);
 	ev_io_init(&c->rd, on_readable, -1, EV_READ);

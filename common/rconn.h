@@ -3,16 +3,16 @@
  *
  * hiredis is used as a codec only (redisFormatCommandArgv, redisReader); socket, deadlines and
  * life cycle are ours, so that they are the same on hiredis 0.14 and 1.x. The transport (how bytes
- * travel) is a vtable: plain now, TLS as a module later.
+ * travel) is a vtable: plain, or TLS where the url is rediss://.
  *
  * States (table in rconn.c): down -> connecting -> greeting -> ready; any failure -> waiting
  * (full-jitter back-off, see rconn_retry.h) -> connecting; rconn_close -> closing -> down. Names
  * are resolved in a helper thread, every address is tried in turn with its share of
- * connect_timeout, which covers everything up to ready. Greeting: AUTH, SELECT, CLIENT SETNAME,
- * CLIENT ID, INFO server (run_id), PING in one write; CLIENT, INFO and PING may be refused (managed
- * services, ACL), then id is 0 and run_id empty. LOADING, MASTERDOWN, BUSY, "max number of clients"
- * at greeting = wait and try again; a refused AUTH or SELECT likewise with 8 s at most;
- * password_file is read again at each try.
+ * connect_timeout, which covers everything up to ready, the TLS handshake too. Greeting: AUTH,
+ * SELECT, CLIENT SETNAME, CLIENT ID, INFO server (run_id), PING in one write; CLIENT, INFO and PING
+ * may be refused (managed services, ACL), then id is 0 and run_id empty. LOADING, MASTERDOWN, BUSY,
+ * "max number of clients" at greeting = wait and try again; a refused AUTH or SELECT likewise with
+ * 8 s at most; password_file is read again at each try.
  *
  * Commands are queued and go out together in one write at the end of the loop turn (or at
  * rconn_flush()); replies come in order. Every command has a deadline on the monotonic clock: at

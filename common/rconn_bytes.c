@@ -11,6 +11,7 @@
 #include "rconn_link.h"
 
 #define READ_CHUNK (64 * 1024)
+_Static_assert(READ_CHUNK >= RCONN_READ_MIN, "or bytes would be left inside a transport");
 #define READS_PER_TURN 4
 /* Bytes of one reply; Redis's own limit of a value. More and the link is dropped. */
 #define REPLY_MAX (512LL * 1024 * 1024)
@@ -52,7 +53,48 @@ void link_write(struct rconn *c)
 		buf_consume(&c->out, c->out_at);
 		c->out_at = 0;
 	}
-	ev_io_start(c->loop, &c->wr);
+	if (!c->io.wants_read)
+		ev_io_start(c->loop, &c->wr);
+}
+
+void link_go_on(struct rconn *c)
+{
+	unsigned epoch = c->epoch;
+
+	ev_io_stop(c->loop, &c->wr);
+	if (c->io.wants_write)
+		link_read(c);
+	if (c->epoch == epoch && !c->failing)
+		link_write(c);
+}
+
+/* A connection that ends before a word was said is often one of the wrong kind. */
+static const char *early_end(const struct rconn *c)
+{
+	if (c->state != GREETING || c->greet.at > 0 || c->addr.transport == REDIS_UNIX)
+		return "";
+	if (!c->addr.tls)
+		return "; if that is a TLS port, write rediss:// in the url";
+	return c->conf->tls_cert_file ? ""
+				      : "; if it wants client certificates, set tls_cert_file and "
+					"tls_key_file";
+}
+
+static void read_failed(struct rconn *c, int error)
+{
+	if (c->io.why[0])
+		link_fail(c, error == EPROTO ? TROUBLE_DENIED : TROUBLE_LINK,
+			  "connection to %s: %s", c->peer, c->io.why);
+	else
+		link_fail(c, TROUBLE_LINK, "connection to %s: %s%s", c->peer, strerror(error),
+			  early_end(c));
+}
+
+/* A TLS server answers plain words with an alert. */
+static bool is_alert(const struct rconn *c, const char *bytes)
+{
+	return c->state == GREETING && c->greet.at == 0 && c->reply_bytes == 0 &&
+	       bytes[0] == '\x15' && !c->addr.tls;
 }
 
 static void greeting_reply(struct rconn *c, const redisReply *r)
@@ -123,15 +165,23 @@ void link_read(struct rconn *c)
 		ssize_t n = c->travel->read(&c->io, bytes, sizeof(bytes));
 
 		if (n == 0) {
-			link_fail(c, TROUBLE_LINK, "Redis closed the connection");
+			link_fail(c, TROUBLE_LINK, "Redis closed the connection%s", early_end(c));
 			return;
 		}
 		if (n < 0) {
 			int error = errno == EAGAIN ? c->write_error : errno;
 
 			if (error && error != EINTR)
-				link_fail(c, TROUBLE_LINK, "connection to %s: %s", c->peer,
-					  strerror(error));
+				read_failed(c, error);
+			else if (c->io.wants_write)
+				ev_io_start(c->loop, &c->wr);
+			return;
+		}
+		if (is_alert(c, bytes)) {
+			link_fail(
+				c, TROUBLE_DENIED,
+				"connection to %s: that is a TLS port; write rediss:// in the url",
+				c->peer);
 			return;
 		}
 		c->reply_bytes += n;

@@ -28,12 +28,25 @@ static void set_peer(struct rconn *c, const struct rconn_addr *a)
 			 c->addr.port);
 }
 
+static enum rconn_trouble trouble_of(int error)
+{
+	if (error == ECONNREFUSED || error == ENOENT)
+		return TROUBLE_NOBODY;
+	return error == EPROTO ? TROUBLE_DENIED : TROUBLE_LINK;
+}
+
 static void connect_failed(struct rconn *c, int error)
 {
-	bool is_nobody = error == ECONNREFUSED || error == ENOENT;
+	link_fail(c, trouble_of(error), "connect to %s: %s", c->peer,
+		  c->io.why[0] ? c->io.why : strerror(error));
+}
 
-	link_fail(c, is_nobody ? TROUBLE_NOBODY : TROUBLE_LINK, "connect to %s: %s", c->peer,
-		  strerror(error));
+/* Until the transport can go on. */
+static void watch(struct rconn *c)
+{
+	ev_io_stop(c->loop, &c->wr);
+	ev_io_set(&c->wr, c->io.fd, c->io.wants_read ? EV_READ : EV_WRITE);
+	ev_io_start(c->loop, &c->wr);
 }
 
 /* Tries the addresses that are left, each with its share of the time that is left. */
@@ -49,9 +62,9 @@ static void connect_next(struct rconn *c)
 		const struct rconn_addr *a = &c->addrs.v[c->next_addr++];
 
 		set_peer(c, a);
-		if (c->travel->open(&c->io, a) == 0) {
-			ev_io_set(&c->wr, c->io.fd, EV_WRITE);
-			ev_io_start(c->loop, &c->wr);
+		c->io = RCONN_IO_NONE;
+		if (c->travel->open(&c->io, a, c->conf, c->addr.host) == 0) {
+			watch(c);
 			link_arm(c, now + max_i64((c->try_end_ms - now) / n_left, 1));
 			return;
 		}
@@ -60,17 +73,20 @@ static void connect_next(struct rconn *c)
 	connect_failed(c, error);
 }
 
-void link_connection_result(struct rconn *c)
+bool link_connection_result(struct rconn *c)
 {
 	int done = c->travel->finish(&c->io);
 	int error = errno;
 
 	if (done > 0)
 		link_step(c, ON_CONNECTED, c->peer);
-	else if (done < 0 && c->next_addr < c->addrs.n)
+	else if (done == 0)
+		watch(c);
+	else if (c->next_addr < c->addrs.n)
 		connect_next(c);
-	else if (done < 0)
+	else
 		connect_failed(c, error);
+	return done != 0;
 }
 
 static void on_addrs(void *arg, const struct rconn_addrs *addrs, const char *error)
@@ -112,6 +128,7 @@ void link_begin_try(struct rconn *c)
 		link_fail(c, TROUBLE_DENIED, "%.200s", e.text);
 		return;
 	}
+	c->travel = c->addr.tls ? &rconn_tls : &rconn_plain;
 	snprintf(c->peer, sizeof(c->peer), "%.100s", c->addr.host);
 	if (c->addr.transport == REDIS_UNIX) {
 		if (rconn_addr_unix(c->addr.host, &c->addrs.v[0]) < 0) {
@@ -131,6 +148,7 @@ void link_begin_try(struct rconn *c)
 void link_begin_greeting(struct rconn *c)
 {
 	ev_io_stop(c->loop, &c->wr);
+	ev_io_set(&c->wr, c->io.fd, EV_WRITE);
 	ev_io_set(&c->rd, c->io.fd, EV_READ);
 	ev_io_start(c->loop, &c->rd);
 	c->reader = resp_reader_new();
@@ -141,9 +159,9 @@ void link_begin_greeting(struct rconn *c)
 	link_write(c);
 }
 
-static bool is_writable_now(const struct rconn *c)
+static bool can_go_on_now(const struct rconn *c)
 {
-	struct pollfd p = {.fd = c->io.fd, .events = POLLOUT};
+	struct pollfd p = {.fd = c->io.fd, .events = c->io.wants_read ? POLLIN : POLLOUT};
 
 	return c->io.fd >= 0 && poll(&p, 1, 0) > 0;
 }
@@ -153,11 +171,13 @@ void link_connect_overdue(struct rconn *c)
 	if (c->dns)
 		link_fail(c, TROUBLE_LINK, "look up %s: no answer for %.1f s", c->addr.host,
 			  (double)c->conf->connect_timeout / 1000.0);
-	else if (is_writable_now(c)) /* it was us who slept */
-		link_connection_result(c);
+	else if (can_go_on_now(c) && link_connection_result(c))
+		return; /* it was us who slept */
 	else if (c->next_addr < c->addrs.n)
 		connect_next(c);
 	else
-		link_fail(c, TROUBLE_LINK, "connect to %s: no answer for %.1f s", c->peer,
-			  (double)c->conf->connect_timeout / 1000.0);
+		link_fail(c, TROUBLE_LINK, "connect to %s: no answer %sfor %.1f s%s", c->peer,
+			  c->io.stands ? "to the TLS handshake " : "",
+			  (double)c->conf->connect_timeout / 1000.0,
+			  c->io.stands ? "; is that a TLS port? Plain Redis is redis://" : "");
 }

@@ -95,13 +95,15 @@ void link_arm(struct rconn *c, int64_t due_ms);
 int link_read_where(struct rconn *c, struct err *e) ATTR_MUST_CHECK;
 void link_begin_try(struct rconn *c);
 void link_begin_greeting(struct rconn *c);
-/* The connecting socket became writable. */
-void link_connection_result(struct rconn *c);
+/* The transport can go on connecting; false: it waits for more. */
+bool link_connection_result(struct rconn *c);
 /* The timer of a try, or of one of its addresses, is over. */
 void link_connect_overdue(struct rconn *c);
 
 /* rconn_bytes.c */
 void link_write(struct rconn *c);
+/* The socket is writable and somebody waited for that. */
+void link_go_on(struct rconn *c);
 void link_forget_output(struct rconn *c);
 /* Reads what is there and hands out the replies. */
 void link_read(struct rconn *c);

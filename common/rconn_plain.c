@@ -44,11 +44,11 @@ static void plain_close(struct rconn_io *io)
 	io->fd = -1;
 }
 
-static int plain_open(struct rconn_io *io, const struct rconn_addr *to)
+static int plain_open(struct rconn_io *io, const struct rconn_addr *to,
+		      const struct conf_redis *conf ATTR_UNUSED, const char *host ATTR_UNUSED)
 {
 	int family = to->sa.ss_family;
 
-	io->state = NULL;
 	io->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (io->fd < 0)
 		return -1;
@@ -87,8 +87,10 @@ static int plain_finish(struct rconn_io *io)
 		return -1;
 	if (!error && is_self_connected(io->fd))
 		error = ECONNREFUSED;
-	if (!error)
+	if (!error) {
+		io->stands = true;
 		return 1;
+	}
 	errno = error;
 	return -1;
 }

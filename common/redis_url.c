@@ -207,9 +207,6 @@ static bool has_scheme(const char *url, const char *scheme)
 
 static int say_scheme(const char *url, struct err *e)
 {
-	if (has_scheme(url, "rediss://"))
-		return err_set(e, EXIT_CONFIG,
-			       "rediss:// (TLS) is not supported; use redis:// or a TLS tunnel");
 	if (strcasestr(url, "sentinel"))
 		return err_set(e, EXIT_CONFIG,
 			       "Sentinel is not supported; give the master's redis://host:port");
@@ -218,8 +215,8 @@ static int say_scheme(const char *url, struct err *e)
 			       "Redis Cluster is not supported; give one server's "
 			       "redis://host:port");
 	return err_set(e, EXIT_CONFIG,
-		       "the url begins with neither redis:// nor unix://; write %s or "
-		       "unix:///path",
+		       "the url begins with none of redis://, rediss:// (TLS) and unix://; write "
+		       "%s or unix:///path",
 		       EXAMPLE);
 }
 
@@ -228,6 +225,7 @@ int redis_url_parse(const char *url, struct redis_addr *out, struct err *e)
 	int rc;
 
 	*out = (struct redis_addr){.transport = REDIS_TCP, .port = DEFAULT_PORT};
+	out->tls = has_scheme(url, "rediss://");
 	for (const unsigned char *p = (const unsigned char *)url; *p; p++)
 		if (*p <= 0x20 || *p == 0x7f)
 			return err_set(
@@ -235,6 +233,8 @@ int redis_url_parse(const char *url, struct redis_addr *out, struct err *e)
 				"a blank or control character in the url; write it as %%%02X", *p);
 	if (has_scheme(url, "redis://"))
 		rc = parse_tcp(url + strlen("redis://"), out, e);
+	else if (has_scheme(url, "rediss://"))
+		rc = parse_tcp(url + strlen("rediss://"), out, e);
 	else if (has_scheme(url, "unix://"))
 		rc = parse_unix(url + strlen("unix://"), out, e);
 	else
@@ -242,6 +242,18 @@ int redis_url_parse(const char *url, struct redis_addr *out, struct err *e)
 	if (rc < 0)
 		redis_addr_release(out);
 	return rc;
+}
+
+bool redis_url_is_tls(const char *url)
+{
+	struct redis_addr addr;
+	bool tls;
+
+	if (redis_url_parse(url, &addr, NULL) < 0)
+		return false;
+	tls = addr.tls;
+	redis_addr_release(&addr);
+	return tls;
 }
 
 /* The first line of the file, without its end. Owned; NULL with `e`. */
@@ -327,10 +339,12 @@ void redis_addr_release(struct redis_addr *a)
 
 void redis_addr_text(const struct redis_addr *a, struct buf *out)
 {
+	const char *scheme = a->tls ? "rediss" : "redis";
+
 	if (a->transport == REDIS_UNIX)
 		buf_addf(out, "unix://%s?db=%d", a->host, a->db);
 	else if (strchr(a->host, ':'))
-		buf_addf(out, "redis://[%s]:%d/%d", a->host, a->port, a->db);
+		buf_addf(out, "%s://[%s]:%d/%d", scheme, a->host, a->port, a->db);
 	else
-		buf_addf(out, "redis://%s:%d/%d", a->host, a->port, a->db);
+		buf_addf(out, "%s://%s:%d/%d", scheme, a->host, a->port, a->db);
 }

@@ -11,6 +11,7 @@ enum redis_transport { REDIS_TCP, REDIS_UNIX };
 
 struct redis_addr {
 	enum redis_transport transport;
+	bool tls;   /* TCP: rediss:// */
 	char *host; /* owned; TCP: name or address without brackets. UNIX: the socket's path */
 	int port;
 	int db;
@@ -20,9 +21,11 @@ struct redis_addr {
 
 /* Takes `url` apart (syntax only). Errors say what is wrong and show a right one. */
 int redis_url_parse(const char *url, struct redis_addr *out, struct err *e) ATTR_MUST_CHECK;
-/* The same for a whole [redis] section: username and password beat the url's. */
+/* As redis_url_parse(), for a whole [redis] section: username and password beat the url's. */
 int redis_addr_resolve(const struct conf_redis *r, struct redis_addr *out,
 		       struct err *e) ATTR_MUST_CHECK;
+/* Is it a right one, and TLS? */
+bool redis_url_is_tls(const char *url);
 void redis_addr_release(struct redis_addr *a);
 /* For people: "redis://10.0.0.5:6379/0", without user and password. */
 void redis_addr_text(const struct redis_addr *a, struct buf *out);

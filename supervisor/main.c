@@ -5,8 +5,10 @@
 #include "conf_read.h"
 #include "daemon.h"
 #include "fds.h"
+#include "redis_url.h"
 #include "sig.h"
 #include "supervisor.h"
+#include "tls_context.h"
 
 extern char **environ;
 
@@ -73,11 +75,25 @@ static int print_config(const struct conf *c)
 	return 0;
 }
 
+/* Do key and certificates fit together? Loads OpenSSL, which a supervisor that stays never does. */
+static int test_tls(const struct conf *c, struct buf *errs)
+{
+	const struct conf_redis *r = conf_redis(c);
+	struct err e = {0};
+
+	if (!redis_url_is_tls(r->url) || tls_context_check(r, &e) == 0)
+		return 0;
+	buf_addf(errs, "%s\n", e.text);
+	return -1;
+}
+
 static int test_config(struct conf *c)
 {
 	struct buf errs = BUF_INIT;
 	int rc = conf_check_machine(c, &errs);
 
+	if (rc == 0)
+		rc = test_tls(c, &errs);
 	print_warnings(c);
 	if (rc < 0) {
 		print(STDERR_FILENO, &errs);

@@ -4,51 +4,24 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "env.h"
+#include "paths.h"
 #include "proc.h"
 
-static bool is_program(const char *path)
-{
-	return access(path, X_OK) == 0;
-}
-
-/* The directory of this program, "" when unknown. */
-static void own_dir(char out[PATH_MAX])
-{
-	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
-	char *slash;
-
-	out[n > 0 ? n : 0] = '\0';
-	/* A deploy that replaced the file leaves " (deleted)" at the end: after the last '/'. */
-	slash = strrchr(out, '/');
-	if (slash)
-		*slash = '\0';
-}
-
-/*
- * Looked up at each start, because a deploy may have replaced or moved it. Owned; NULL = nowhere.
- */
+/* Looked up at each start. Owned; NULL = nowhere. */
 static char *worker_program(const struct house *h)
 {
 	const char *named = env_value(h->env, "REDISQ_WORKER_PROGRAM");
-	char dir[PATH_MAX];
 	char *path;
 
 	if (named && *named)
 		return xstrdup(named);
-	own_dir(dir);
-	path = xasprintf("%s/redisq-worker", dir);
-	if (is_program(path))
+	path = paths_beside("redisq-worker", X_OK);
+	if (path)
 		return path;
-	free(path);
-	path = xasprintf("%s/../lib/redisq/redisq-worker", dir);
-	if (is_program(path))
-		return path;
-	free(path);
 	return spawn_find("redisq-worker", env_value(h->env, "PATH"));
 }
 

@@ -38,10 +38,11 @@ int redis_ready(struct redis *r, struct err *e)
 		if (r->is_down && strstr(r->why, "LOADING") && clock_mono_ms() < until)
 			r->is_down = false; /* a server that starts: it will be there soon */
 		if (r->is_down)
-			return err_set(e, EXIT_UNREACHABLE,
-				       "Redis at %s (from %s): %s; is it running, is that the url?",
+			return err_set(e, EXIT_UNREACHABLE, "Redis at %s (from %s): %s%s",
 				       rconn_where(r->link), r->from ? r->from : "the supervisor",
-				       r->why);
+				       r->why,
+				       strchr(r->why, ';') ? "" /* says what to do itself */
+							   : "; is it running, is that the url?");
 	}
 	return 0;
 }

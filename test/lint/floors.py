@@ -9,6 +9,7 @@ FLOORS = ["plain", "service", "decide", "shell", "main"]
 FORBIDDEN = {"ev.h", "common/log.h", "common/clock.h"}
 CLOCK_CALL = re.compile(r"\b(clock_gettime|gettimeofday|time)\s*\(")
 HIREDIS = re.compile(r"^(common/(rconn\w*|script)|worker/reply\w*|supervisor/ctl/\w+)$")
+OPENSSL = re.compile(r"^common/tls_(openssl|session|words)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.M)
 
 faults = []
@@ -84,6 +85,9 @@ def main():
             if inc.startswith("hiredis/") and not HIREDIS.match(module):
                 faults.append("%s: includes <%s>; hiredis is for common/rconn*, common/script, "
                               "worker/reply* and supervisor/ctl" % (path, inc))
+            if inc.startswith("openssl/") and not OPENSSL.match(module):
+                faults.append("%s: includes <%s>; OpenSSL is for the module: common/tls_openssl, "
+                              "tls_session, tls_words" % (path, inc))
             if inc == "ini.h" and path != "common/conf_read.c":
                 faults.append("%s: includes <ini.h>; only common/conf_read.c does" % path)
         if floor in ("plain", "decide"):

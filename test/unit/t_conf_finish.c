@@ -99,7 +99,8 @@ static void every_error_across_keys_is_said_at_once(void **state)
 {
 	static const char *const says[] = {
 		"restart_delay = 31s exceeds",
-		"TLS",
+		"Sentinel",
+		"[redis] tls_cert_file without tls_key_file; set both or neither",
 		"keep one of them",
 		"set user as well",
 		"[queue a] has no handler",
@@ -115,9 +116,10 @@ static void every_error_across_keys_is_said_at_once(void **state)
 	assert_int_equal(conf_add_queue(c, "b", &e), 0);
 	set(c, "supervisor.restart_delay", "31s", CONF_FROM_FILE);
 	set(c, "supervisor.group", "g", CONF_FROM_FILE);
-	set(c, "redis.url", "rediss://cache", CONF_FROM_ENV_ALIAS);
+	set(c, "redis.url", "redis-sentinel://cache", CONF_FROM_ENV_ALIAS);
 	set(c, "redis.password", "a", CONF_FROM_FILE);
 	set(c, "redis.password_file", "/x", CONF_FROM_FILE);
+	set(c, "redis.tls_cert_file", "/x", CONF_FROM_FILE);
 	set(c, "queue.retry_delay", "20m", CONF_FROM_FILE);
 	assert_int_equal(conf_finish(c, &errs), -1);
 	for (size_t i = 0; i < ARRAY_LEN(says); i++)
@@ -125,7 +127,7 @@ static void every_error_across_keys_is_said_at_once(void **state)
 			fail_msg("\"%s\" is not in:\n%s", says[i], errs.data);
 	for (size_t i = 0; i < errs.len; i++)
 		lines += errs.data[i] == '\n';
-	assert_int_equal(lines, 8); /* no handler and retry_delay: both queues */
+	assert_int_equal(lines, 9); /* no handler and retry_delay: both queues */
 	buf_release(&errs);
 	conf_free(c);
 }

@@ -455,6 +455,18 @@ static void test_machine(void **state)
 		{"handler = exec sh\nenv_file = /no/such",
 		 "f:3: [queue q] env_file: env_file /no/such"},
 		{"handler = exec sh\n[redis]\npassword_file = /no/such", "password_file /no/such"},
+		{"handler = exec sh\n[redis]\nurl = rediss://h", ""},
+		{"handler = exec sh\n[redis]\nurl = rediss://h\ntls_ca_file = /no/such",
+		 "f:5: [redis] tls_ca_file: /no/such: No such file or directory; "},
+		{"handler = exec sh\n[redis]\nurl = rediss://h\ntls_ca_file = /etc",
+		 "f:5: [redis] tls_ca_file: /etc is not a file; "},
+		{"handler = exec sh\n[redis]\nurl = rediss://h\ntls_ca_dir = /etc/passwd",
+		 "f:5: [redis] tls_ca_dir: /etc/passwd is not a directory; "},
+		{"handler = exec sh\n[redis]\nurl = rediss://h\ntls_cert_file = /etc/passwd\n"
+		 "tls_key_file = /etc/passwd",
+		 "f:6: [redis] tls_key_file: /etc/passwd: there is no \"PRIVATE KEY-----\" in "
+		 "it; "},
+		{"handler = exec sh\n[redis]\nurl = redis://h\ntls_ca_file = /no/such", ""},
 		{"handler = exec sh\n[supervisor]\nuser = no-such-user-here",
 		 "f:4: [supervisor] user = no-such-user-here: no such user"},
 	};
@@ -488,6 +500,11 @@ static void test_machine_warns(void **state)
 		{"handler = exec sh -c 'exec /no/such'", NULL},
 		{"handler = exec /bin/sh /etc/passwd", NULL},
 		{"handler = exec sh\nworkers = 0", "f:3: [queue q] 0 workers: nothing will run"},
+		{"handler = exec sh\n[redis]\nurl = rediss://h\ntls_verify = no",
+		 "f:5: [redis] tls_verify = no: nothing proves"},
+		{"handler = exec sh\n[redis]\nurl = rediss://h\ntls_verify = yes", NULL},
+		{"handler = exec sh\n[redis]\nurl = redis://h\ntls_ca_dir = /etc",
+		 "f:5: [redis] tls_ca_dir has no effect: the url is not rediss://"},
 	};
 
 	(void)state;

@@ -42,6 +42,9 @@ static void test_right(void **state)
 		{"redis://[::1]:7/2", REDIS_TCP, "::1", 7, 2, NULL, NULL, "redis://[::1]:7/2"},
 		{"redis://:x@[fe80::1]:65535/2", REDIS_TCP, "fe80::1", 65535, 2, NULL, "x",
 		 "redis://[fe80::1]:65535/2"},
+		{"rediss://h", REDIS_TCP, "h", 6379, 0, NULL, NULL, "rediss://h:6379/0"},
+		{"RedisS://me:pw@h:7/2", REDIS_TCP, "h", 7, 2, "me", "pw", "rediss://h:7/2"},
+		{"rediss://[::1]", REDIS_TCP, "::1", 6379, 0, NULL, NULL, "rediss://[::1]:6379/0"},
 		{"unix:///run/redis.sock", REDIS_UNIX, "/run/redis.sock", 0, 0, NULL, NULL,
 		 "unix:///run/redis.sock?db=0"},
 		{"unix:///a%20b/r?db=9", REDIS_UNIX, "/a b/r", 0, 9, NULL, NULL,
@@ -58,6 +61,8 @@ static void test_right(void **state)
 		if (redis_url_parse(cases[i].url, &a, &e) < 0)
 			fail_msg("%s: %s", cases[i].url, e.text);
 		assert_int_equal(a.transport, cases[i].transport);
+		assert_int_equal(a.tls, strncasecmp(cases[i].url, "rediss", 6) == 0);
+		assert_int_equal(redis_url_is_tls(cases[i].url), a.tls);
 		assert_string_equal(a.host, cases[i].host);
 		assert_int_equal(a.port, cases[i].port);
 		assert_int_equal(a.db, cases[i].db);
@@ -82,10 +87,11 @@ static void test_wrong(void **state)
 	static const struct {
 		const char *url, *says;
 	} cases[] = {
-		{"", "neither redis:// nor unix://"},
-		{"h:6379", "neither redis:// nor unix://"},
-		{"http://h", "neither redis:// nor unix://"},
-		{"rediss://h", "TLS"},
+		{"", "none of redis://"},
+		{"h:6379", "none of redis://"},
+		{"http://h", "none of redis://"},
+		{"rediss+unix:///x", "none of redis://, rediss:// (TLS) and unix://"},
+		{"rediss://SECRET@h", "redis://:PASSWORD@host"},
 		{"redis+sentinel://h", "Sentinel is not supported"},
 		{"redis-cluster://h", "Redis Cluster is not supported"},
 		{"redis://a:1,b:2/0", "Sentinel and Cluster are not supported"},
