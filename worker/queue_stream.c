@@ -129,6 +129,8 @@ static void link_down(struct queue *q, struct rconn *c, const char *why)
 	q->no_short_way = false;
 	stale_unlinked(&q->stale);
 	forget_evidence(q);
+	q->n_links_lost++;
+	stream_make_record(q);
 	publish_links(q);
 	stream_complain(q, "%s link to %s: %s", c == q->fetch ? "fetch" : "cmd", rconn_where(c),
 			why);

@@ -106,6 +106,7 @@ struct queue {
 	char nonce[36];
 	int n_name;            /* which candidate name */
 	struct buf record;     /* value of the claim record */
+	int64_t n_links_lost;  /* stands in it, and in each note */
 	int64_t name_until_ms; /* evidence of the name, boot clock */
 	bool scripts_loaded;   /* since a link was made */
 	bool announced;        /* on_ready was said */

@@ -5,7 +5,9 @@
  *
  * A note is sent again until Redis has it, in place of the one before. Nothing waits for that, not
  * even the settlement: it carries a checkpoint that is not known to be kept (stream_settle.c). One
- * that arrives after that is refused by the script: the task is gone, released, or another's.
+ * that arrives after that is refused by the script: the task is gone, released, or another's. So is
+ * one that was said over a link which was lost since, lest it overwrites what was said afterwards:
+ * the claim record has the number of links lost, and after a loss it is renewed before a note goes.
  */
 #include "clock.h"
 #include "stream.h"
@@ -217,8 +219,10 @@ static void send_notes(struct queue *q, struct note_batch *b)
 	args_str(&a, q->keys.stream);
 	args_str(&a, q->keys.ckpt);
 	args_str(&a, q->keys.progress);
+	args_join(&a, q->keys.claim, q->consumer);
 	args_str(&a, q->c->group);
 	args_str(&a, q->consumer);
+	args_int(&a, q->n_links_lost);
 	args_int(&a, b->n);
 	for (int i = 0; i < b->n; i++) {
 		const struct task *t = b->item[i].task;
@@ -229,7 +233,7 @@ static void send_notes(struct queue *q, struct note_batch *b)
 		args_slice(&a, value_of(t, b->item[i].what));
 	}
 	q->n_notes_sent++;
-	if (stream_script(q, stream_any_link(q), SCRIPT_CHECKPOINT, 3, &a, on_noted, b) < 0)
+	if (stream_script(q, stream_any_link(q), SCRIPT_CHECKPOINT, 4, &a, on_noted, b) < 0)
 		on_noted(b, NULL);
 }
 

@@ -85,7 +85,7 @@ static void pid_namespace(struct buf *out)
 		buf_addc(out, '-');
 }
 
-/* nonce host boot-id pid fetch-id cmd-id run-id pid-namespace */
+/* nonce host boot-id pid fetch-id cmd-id run-id pid-namespace links-lost */
 void stream_make_record(struct queue *q)
 {
 	const char *run_id = rconn_run_id(q->cmd);
@@ -96,6 +96,7 @@ void stream_make_record(struct queue *q)
 	buf_addf(&q->record, " %d %" PRId64 " %" PRId64 " %s ", (int)getpid(),
 		 rconn_client_id(q->fetch), rconn_client_id(q->cmd), run_id[0] ? run_id : "-");
 	pid_namespace(&q->record);
+	buf_addf(&q->record, " %" PRId64, q->n_links_lost);
 }
 
 /* ------------------------------------------------------------------ opening */

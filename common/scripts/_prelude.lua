@@ -36,6 +36,11 @@ local function unlock_at_oom(stream) redis.call('XDEL', stream, '0-0') end
 -- The nonce in a claim record: its first word.
 local function nonce_of(claim) return claim and string.match(claim, '^%S+') end
 
+-- How many links its owner had lost when it was written: its ninth word.
+local function n_lost(claim)
+  return tonumber(string.match(claim or '', '^' .. string.rep('%S+ ', 8) .. '(%d+)')) or 0
+end
+
 -- Is entry `id` pending for `me` under this token? 1 yes, 0 not pending at all, -1 another's.
 local function mine(stream, group, me, id, token)
   local p = redis.call('XPENDING', stream, group, id, id, 1)

@@ -11,9 +11,10 @@ local pending, list = {}, redis.call('XPENDING', stream, group, '-', '+', ARGV[6
 for _, p in ipairs(list or {}) do pending[p[1]] = p end
 
 unlock_at_oom(stream)
--- Where SET is refused, that must not take the renewal of the entries with it.
+-- Where SET is refused, that must not take the renewal of the entries with it. What the record says
+-- about links is never taken back: that would be a late copy of this script.
 if held then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
-if held ~= ARGV[4] then
+if held ~= ARGV[4] and n_lost(held) <= n_lost(ARGV[4]) then
   redis.pcall('SET', KEYS[1], ARGV[4], 'PX', ARGV[5])
   redis.pcall('HSET', KEYS[4], me, ARGV[4])
 end

@@ -70,7 +70,7 @@ class Link:
         self.left = list(budget or (None, None))    # bytes it still carries to that end
         self.hangs = hangs                  # then, instead of being cut
         self.born = time.monotonic()
-        self.is_mute = self.is_cut = False
+        self.is_mute = self.is_cut = self.is_kept = False
 
     def send(self, to, data, one_by_one=False):
         """To that end; cuts the link where its budget ends."""
@@ -107,6 +107,8 @@ class Links:
     what clients say is swallowed, and such a link never speaks again. crumbs: every byte travels
     alone, that many seconds late. budget(n): (bytes to the client, to the server) that the n-th link
     carries before it is cut; None there = any number. hangs: it falls silent instead.
+    keep(which): the next such command, and what its link says after it, is still under way: see
+    kept. deliver(): now it arrives, whatever has become of the link.
     """
 
     def __init__(self, port):
@@ -123,6 +125,8 @@ class Links:
         self.instead = None
         self.n_instead = 0
         self.silent = False
+        self.kept_for = None
+        self.kept = []
         self.crumbs = 0
         self.budget = None
         self.hangs = False
@@ -144,6 +148,22 @@ class Links:
 
     def held(self):
         return self.n_held
+
+    def keep(self, which):
+        with self.lock:
+            self.kept_for = which
+
+    def deliver(self):
+        """Returns when all of it was answered."""
+        with self.lock:
+            kept, self.kept = self.kept, []
+        with socket.create_connection(("127.0.0.1", self.upstream), 5) as s:
+            data = b""
+            for raw in kept:
+                s.sendall(raw)
+                while length(data) is None:
+                    data += s.recv(1 << 20)
+                data = data[length(data):]
 
     def cut(self, kind):
         with self.lock:
@@ -221,6 +241,11 @@ class Links:
             if self.refuse and self.refuse(words):
                 self.n_refused += 1
                 raise OSError
+            if self.kept_for and self.kept_for(words):
+                self.kept_for, link.is_kept = None, True
+            if link.is_kept:
+                self.kept.append(raw)
+                return
             told = self.instead and self.instead(words)
             self.n_instead += told is not None
             if self.silent or link.is_mute:

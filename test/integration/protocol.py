@@ -130,10 +130,10 @@ class Protocol:
             flat += [op, entry, token, len(args)] + args
         return self.run("settle", keys, self.group, me, self.keep, self.dead_max, n, *flat)
 
-    def note(self, me, *notes):
-        """notes: (kind, id, token, value), kind C or P."""
-        return self.run("checkpoint", [self.queue, self.ckpt, self.progress], self.group, me,
-                        len(notes), *[x for n in notes for x in n])
+    def note(self, me, *notes, lost=0):
+        """notes: (kind, id, token, value), kind C or P; lost: links, by then."""
+        return self.run("checkpoint", [self.queue, self.ckpt, self.progress, self.claim_key(me)],
+                        self.group, me, lost, len(notes), *[x for n in notes for x in n])
 
     def promote(self, limit=128):
         return plain(self.run("promote", [self.queue, self.delayed, self.bodies, self.dead,

@@ -230,6 +230,19 @@ def test_what_a_deleted_entry_has_left_goes_with_it(p, name):
     assert p.r.hexists(p.crash, p.t[1][0])
 
 
+def test_a_note_that_was_said_over_a_link_lost_since_is_refused(p):
+    """Not even a late renewal, in front of it on that link, makes it count."""
+    def renew(lost):
+        assert p.renew("me", "n1", p.t[0], record="n1 host boot 1 2 3 run pid:[1] %d" % lost)[0] == 1
+    renew(9)
+    renew(10)
+    assert p.note("me", ("C",) + p.t[0] + ("newer",), ("P",) + p.t[0] + ("newer",), lost=10) == [1, 1]
+    before = p.state()
+    renew(9)
+    assert p.note("me", ("C",) + p.t[0] + ("late",), ("P",) + p.t[0] + ("late",), lost=9) == [-1, -1]
+    assert p.state() == before
+
+
 @pytest.mark.parametrize("name,answer", [
     (lambda p: p.claim("me", "n2"), [0, "n1 host boot 1"]),
     (lambda p: p.claim("old", "n0"), [-1, 1]),

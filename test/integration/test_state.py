@@ -180,11 +180,14 @@ def test_what_cannot_be_kept_is_said_once_and_holds_up_nothing(sup, server, shel
 
 def test_a_full_redis_keeps_the_checkpoints_of_what_runs(sup, server, shell, gate):
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
-    task, = server.add("q", b"first || exit 0; hold; say checkpoint 1; kill -9 $PPID; sleep 60")
+    task, = server.add("q", b"first || exit 0; hold; say checkpoint 1; GATE=%s.end; hold; "
+                            b"kill -9 $PPID; sleep 60" % gate.path.encode())
     wait_until(lambda: len(shell.runs()) == 1, 20)
     server.r.config_set("maxmemory-policy", "noeviction")
     server.r.config_set("maxmemory", 1)
     gate.open()
+    wait_until(lambda: kept(server) == {task: "1"}, 20, "Redis has it")
+    open(gate.path + ".end", "w").close()
     wait_until(lambda: len(shell.runs()) == 2, 20, "it runs again")
     server.r.config_set("maxmemory", 0)
     nothing_is_left(s, server)

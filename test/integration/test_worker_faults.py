@@ -71,6 +71,34 @@ def n_stat(server, section, name, field):
     return int(value.get(field, 0))
 
 
+# ---------------------------------------------------------------- checkpoints
+
+def test_a_checkpoint_of_a_lost_link_overwrites_no_newer_one(alone, server, links, gate, tmp_path):
+    """The network still had it when the link was given up, and it was said again over the next."""
+    script = tmp_path / "twice.sh"
+    script.write_text("""#!/bin/sh
+        say() { echo '{"type":"checkpoint","value":'$1'}' >&3; }
+        wait_for() { until [ -e $1 ]; do sleep 0.02; done; }
+        say 1; wait_for %s; say 2; wait_for %s.end
+        """ % (gate.path, gate.path))
+    script.chmod(0o755)
+    w = alone(handler="exec %s" % script, redis={"url": links.url, "command_timeout": "1s"})
+    w.wait_ready()
+    links.keep(is_script("checkpoint"))
+    task, = server.add("q", b"x")
+
+    def checkpoint():
+        return server.r.hget("{q}:ckpt", task)
+    wait_until(lambda: checkpoint() == b"1", 20, "it was said again")
+    assert links.kept, "the first one is still under way"
+    gate.open()
+    wait_until(lambda: checkpoint() == b"2", 20, "the newer one is there")
+    links.deliver()
+    assert checkpoint() == b"2"
+    open(gate.path + ".end", "w").close()
+    wait_done(server, 1)
+
+
 # ---------------------------------------------------------------- the breaker
 
 def test_one_task_that_always_exits_127_holds_up_no_other(sup, server, journal):
