@@ -1,14 +1,17 @@
 """The helper modules for handler authors: the same conduct in every language. Languages whose
 interpreter or compiler is not installed are left out; Python and Node are."""
 import base64
+import json
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 from conftest import HERE, ROOT
 from pipechild import PipeChild
+from waiting import wait_until
 
 HANDLERS = os.path.join(ROOT, "etc", "handlers")
 LANGS = os.path.join(HERE, "langs")
@@ -160,3 +163,51 @@ def test_what_a_shell_script_says(shell, words, line):
     assert child.line() is None
     assert child.finish() == (0, b"", b"")
     child.close()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "exec"])
+def test_the_same_file_serves_both_kinds_of_a_real_worker(kind, sup, server, command):
+    s = sup(queues={"q": {"handler": "%s %s" % (kind, " ".join(command)),
+                          "env": "HANDLERS=" + HANDLERS, "concurrency": 4, "max_attempts": 1,
+                          "result_ttl": "1m"}},
+            supervisor={"workers": 1})
+
+    def add(payload):
+        fields = {"payload": payload, "colour": "red", "raw": b"\xfe\xff"}
+        return server.r.xadd("q", fields).decode()
+
+    done = [add(json.dumps({"do": "echo", "text": "n%d" % n})) for n in range(6)]
+    binary, dead, failed = add(b"\xff\x00\n\xfe"), add('{"do": "dead"}'), add('{"do": "fail"}')
+    wait_until(lambda: len(server.dead("q")) == 2 and server.counters("q").get("done") == 7, 60,
+               lambda: s.log("q"))
+    for n, task in enumerate(done):
+        got = json.loads(server.r.get("{q}:result:" + task))
+        assert got == {"id": task, "queue": "q", "attempt": 1, "saved": None, "field": "red",
+                       "text": "n%d" % n}
+    assert json.loads(server.r.get("{q}:result:" + binary)) == {"bytes": 4, "last": 254}
+    letters = {f[b"redisq.id"].decode(): f for _, f in server.dead("q")}
+    assert letters[dead][b"redisq.reason"] == b"rejected"
+    assert letters[dead][b"redisq.error"] == b"no such user"
+    assert letters[failed][b"redisq.reason"] == b"attempts"
+    assert b"it failed" in letters[failed][b"redisq.error"]
+
+
+@pytest.mark.parametrize("example", ["pipe node %s/node/count.mjs", "pipe python3 %s/python/count.py",
+                                     "pipe php %s/php/count.php", "pipe ruby %s/ruby/count.rb",
+                                     "exec bash %s/bash/count.sh"])
+def test_the_examples_go_on_where_they_were_killed(example, sup, server):
+    if not shutil.which(example.split()[1]):
+        pytest.skip("not installed")
+    s = sup(queues={"q": {"handler": example % HANDLERS, "result_ttl": "1m", "concurrency": 1,
+                          "retry_delay": "50ms"}},
+            supervisor={"workers": 1}, env={"PATH": os.environ["PATH"]})
+    task = server.r.xadd("q", {"payload": "5" if "bash" in example else '{"to": 5}'}).decode()
+    wait_until(lambda: int(server.r.hget("{q}:ckpt", task) or 0) >= 2, 30, lambda: s.log("q"))
+    os.kill(s.pids("q")[0], signal.SIGKILL)
+    got = wait_until(lambda: server.r.get("{q}:result:" + task), 30, lambda: s.log("q"))
+    assert json.loads(got) == {"counted": 5}
+    assert server.counters("q")["done"] == 1
+    said = server.add("q", b"no json")[0]
+    wait_until(lambda: server.dead("q"), 30)
+    assert server.dead("q")[0][1][b"redisq.id"].decode() == said
+    assert s.stop() == 0, "it leaves when it is drained"

@@ -158,27 +158,6 @@ def test_a_worker_alone(build, tmp_path, server, pipes):
     w.close()
 
 
-@pytest.mark.parametrize("program", ["node %s/node/count.mjs", "python3 %s/python/count.py"])
-def test_the_modules_for_handlers(sup, server, program):
-    """The same children as those of test_languages.py, with a worker on the other side."""
-    import shutil
-    from conftest import ROOT
-    if not shutil.which(program.split()[0]):
-        pytest.skip("not installed")
-    s = sup(queues={"q": dict(FAST, result_ttl="1h", concurrency=4, kill_grace="10s",
-                              handler="pipe " + program % (ROOT + "/etc/handlers"))},
-            supervisor={"workers": 1}, env={"PATH": os.environ["PATH"]})
-    tasks = server.add("q", *[b'{"to": 3}'] * 8)
-    bad, = server.add("q", b'{"to": "x"}')
-    server.wait_empty("q", 60)
-    dead, = letters(server)
-    assert dead["redisq.id"] == bad and dead["redisq.error"] == 'say {"to": N}'
-    for task in tasks:
-        assert server.r.get(server.key("q", "result:" + task)) == b'{"counted":3}'
-    assert s.log("q").count("counted to 3 in attempt 1") == 8
-    assert s.stop() == 0, "it leaves when it is drained"
-
-
 # ---------------------------------------------------------------- answers
 
 def test_every_answer(sup, server, pipes):

@@ -139,6 +139,7 @@ async function runOne(handle) {
   const number = (name) => (env[name] === undefined ? undefined : Number(env[name]));
   const say = ({ id, ...line }) => fs.writeSync(Number(env.REDISQ_ANSWER_FD ?? 3), JSON.stringify(line) + '\n');
   const bytes = fs.readFileSync(0);
+  const { fields_b64, ...fields } = JSON.parse(env.REDISQ_FIELDS ?? '{}');
   let saved = env.REDISQ_CHECKPOINT;
   try {
     if (saved !== undefined) saved = JSON.parse(saved);
@@ -149,7 +150,7 @@ async function runOne(handle) {
     id: env.REDISQ_ID, queue: env.REDISQ_QUEUE, attempt: number('REDISQ_ATTEMPT'),
     max_attempts: number('REDISQ_MAX_ATTEMPTS'), deliveries: number('REDISQ_DELIVERIES'),
     enqueued_at_ms: number('REDISQ_ENQUEUED_AT_MS'), deadline_ms: number('REDISQ_DEADLINE_MS'),
-    fields: JSON.parse(env.REDISQ_FIELDS ?? '{}'), checkpoint: saved,
+    fields, fields_b64, checkpoint: saved,
   });
   const text = bytes.toString();
   task.payload = Buffer.from(text).equals(bytes) ? text : bytes;

@@ -248,6 +248,7 @@ function serve(Worker $worker, Task $task, callable $handler): void
 function run_one(callable $handler): void
 {
     $number = fn (string $name): ?int => getenv($name) === false ? null : (int) getenv($name);
+    $fields = json_decode(getenv('REDISQ_FIELDS') ?: '{}', true);
     $saved = getenv('REDISQ_CHECKPOINT');
     $worker = new Worker($number('REDISQ_ANSWER_FD') ?? 3, false);
     $task = new Task($worker, [
@@ -257,7 +258,8 @@ function run_one(callable $handler): void
         'enqueued_at_ms' => $number('REDISQ_ENQUEUED_AT_MS'),
         'deadline_ms' => $number('REDISQ_DEADLINE_MS'),
         'payload' => stream_get_contents(STDIN),
-        'fields' => json_decode(getenv('REDISQ_FIELDS') ?: '{}', true),
+        'fields_b64' => $fields['fields_b64'] ?? null,
+        'fields' => array_diff_key($fields, ['fields_b64' => null]),
         // A string comes without its quotes.
         'checkpoint' => $saved === false ? null : json_decode($saved, true) ?? $saved,
     ]);

@@ -257,6 +257,7 @@ def _run_one(handle):
         data = data.decode()
     except UnicodeDecodeError:
         pass
+    fields = json.loads(env.get("REDISQ_FIELDS", "{}"))
     saved = env.get("REDISQ_CHECKPOINT")
     try:
         saved = json.loads(saved) if saved is not None else None
@@ -268,7 +269,7 @@ def _run_one(handle):
         "deliveries": number("REDISQ_DELIVERIES"),
         "enqueued_at_ms": number("REDISQ_ENQUEUED_AT_MS"),
         "deadline_ms": number("REDISQ_DEADLINE_MS"),
-        "fields": json.loads(env.get("REDISQ_FIELDS", "{}")), "checkpoint": saved})
+        "fields_b64": fields.pop("fields_b64", None), "fields": fields, "checkpoint": saved})
     task.payload = data
 
     async def serve():

@@ -201,6 +201,7 @@ module Redisq
     rescue JSON::ParserError
       saved # a string comes without its quotes
     end
+    fields = JSON.parse(ENV['REDISQ_FIELDS'] || '{}')
     payload = $stdin.binmode.read.force_encoding(Encoding::UTF_8)
     payload.force_encoding(Encoding::BINARY) unless payload.valid_encoding?
     answers = Answers.new((ENV['REDISQ_ANSWER_FD'] || 3).to_i, false)
@@ -210,7 +211,7 @@ module Redisq
       'deliveries' => number['REDISQ_DELIVERIES'],
       'enqueued_at_ms' => number['REDISQ_ENQUEUED_AT_MS'],
       'deadline_ms' => number['REDISQ_DEADLINE_MS'], 'payload' => payload,
-      'fields' => JSON.parse(ENV['REDISQ_FIELDS'] || '{}'), 'checkpoint' => saved
+      'fields_b64' => fields.delete('fields_b64'), 'fields' => fields, 'checkpoint' => saved
     })
     main = Thread.current
     trap('TERM') { main.raise(Cancelled, 'SIGTERM') }

@@ -158,6 +158,29 @@ func (l *line) task(a *answers) *Task {
 	return t
 }
 
+// readFields reads what stands in REDISQ_FIELDS: those that are not UTF-8 are an object within.
+func (l *line) readFields(text []byte) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	if b64 := all["fields_b64"]; b64 != nil {
+		if err := json.Unmarshal(b64, &l.FieldsB64); err != nil {
+			return err
+		}
+		delete(all, "fields_b64")
+	}
+	l.Fields = make(map[string]string, len(all))
+	for name, value := range all {
+		var s string
+		if err := json.Unmarshal(value, &s); err != nil {
+			return err
+		}
+		l.Fields[name] = s
+	}
+	return nil
+}
+
 // answers is fd 3; a line is one write.
 type answers struct {
 	mu      sync.Mutex
@@ -321,7 +344,7 @@ func runOne(h Handler) error {
 		Deliveries: int(number("REDISQ_DELIVERIES")), EnqueuedAtMs: number("REDISQ_ENQUEUED_AT_MS"),
 		DeadlineMs: number("REDISQ_DEADLINE_MS"), PayloadB64: payload}
 	if fields := os.Getenv("REDISQ_FIELDS"); fields != "" {
-		if err := json.Unmarshal([]byte(fields), &l.Fields); err != nil {
+		if err := l.readFields([]byte(fields)); err != nil {
 			return fmt.Errorf("REDISQ_FIELDS: %w", err)
 		}
 	}
