@@ -178,6 +178,15 @@ struct slice slice_str(const char *text)
 	return slice_of(text, strlen(text));
 }
 
+void slice_text(struct slice s, char *out, size_t size)
+{
+	size_t n = s.len < size ? s.len : size - 1;
+
+	if (n > 0)
+		memcpy(out, s.data, n);
+	out[n] = '\0';
+}
+
 bool slice_eq(struct slice a, struct slice b)
 {
 	return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);

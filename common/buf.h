@@ -55,6 +55,8 @@ char *buf_detach(struct buf *b);
 
 struct slice slice_of(const void *data, size_t len);
 struct slice slice_str(const char *text);
+/* As a NUL-terminated text in `out`, cut to what fits. */
+void slice_text(struct slice s, char *out, size_t size);
 bool slice_eq(struct slice a, struct slice b);
 bool slice_eq_str(struct slice a, const char *text);
 

@@ -111,8 +111,7 @@ static void disconnect(struct rconn *c)
 	ev_timer_stop(c->loop, &c->timer);
 	c->travel->close(&c->io);
 	c->io = RCONN_IO_NONE;
-	if (c->reader)
-		redisReaderFree(c->reader);
+	resp_reader_free(c->reader);
 	c->reader = NULL;
 	/* Nothing can be added now. A rconn_close() in one of these empties the rest inside, so
 	 * that its owner hears nothing afterwards. */

@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "log.h"
 #include "rconn_link.h"
+#include "rconn_arena.h"
 
 #define READ_CHUNK (64 * 1024)
 _Static_assert(READ_CHUNK >= RCONN_READ_MIN, "or bytes would be left inside a transport");
@@ -135,6 +136,7 @@ static void command_reply(struct rconn *c, const redisReply *r)
 /* False when the link fell, or is about to. */
 static bool take_replies(struct rconn *c)
 {
+	struct rconn_arena *arena = c->reader->privdata; /* the reader may go in a callback */
 	unsigned epoch = c->epoch;
 	void *r = NULL;
 
@@ -147,11 +149,12 @@ static bool take_replies(struct rconn *c)
 		if (!r)
 			return true;
 		c->reply_bytes = 0;
+		rconn_arena_look(arena);
 		if (c->state == GREETING)
 			greeting_reply(c, r);
 		else
 			command_reply(c, r);
-		freeReplyObject(r);
+		rconn_arena_done(arena);
 		if (c->epoch != epoch || c->failing)
 			return false;
 	}

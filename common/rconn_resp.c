@@ -3,6 +3,7 @@
 
 #include "rconn.h"
 #include "rconn_resp.h"
+#include "rconn_arena.h"
 
 /* "$123\r\n", by hand: this is on the path of every argument of every command. */
 static char *put_header(char *p, char kind, size_t n)
@@ -43,33 +44,22 @@ void resp_add(struct buf *out, int argc, const struct rconn_arg *argv)
 	buf_commit(out, (size_t)(p - start));
 }
 
-/* hiredis 1.0 changed the type of the length. */
-#if HIREDIS_MAJOR >= 1
-typedef size_t array_len;
-#else
-typedef int array_len;
-#endif
-
-static void *(*create_array)(const redisReadTask *, array_len);
-static redisReplyObjectFunctions bounded;
-
-static void *create_bounded_array(const redisReadTask *task, array_len n)
-{
-	return (size_t)n > RESP_ARRAY_MAX ? NULL : create_array(task, n);
-}
-
 struct redisReader *resp_reader_new(void)
 {
 	redisReader *r = redisReaderCreate();
 
 	INVARIANT(r != NULL);
-	if (!create_array) {
-		bounded = *r->fn;
-		create_array = bounded.createArray;
-		bounded.createArray = create_bounded_array;
-	}
-	r->fn = &bounded;
+	rconn_arena_serve(rconn_arena_new(RESP_ARRAY_MAX), r);
 	return r;
+}
+
+void resp_reader_free(struct redisReader *r)
+{
+	struct rconn_arena *a = r ? r->privdata : NULL;
+
+	if (r)
+		redisReaderFree(r);
+	rconn_arena_free(a);
 }
 
 void resp_error_text(const struct redisReply *r, const char *secret, char out[RCONN_WHY_MAX])

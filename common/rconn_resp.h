@@ -19,8 +19,10 @@ struct rconn_arg;
 
 /* Appends one command: *n, then $len and the bytes of each argument. */
 void resp_add(struct buf *out, int argc, const struct rconn_arg *argv);
-/* A reader that refuses absurd arrays; freed with redisReaderFree(). */
+/* A reader that refuses absurd arrays; its replies lie in its rconn_arena (privdata). */
 struct redisReader *resp_reader_new(void);
+/* NULL is fine. */
+void resp_reader_free(struct redisReader *r);
 /* The text of an error reply for people: one line, and without the arguments that Redis repeats
  * after an unknown command; `secret` (may be NULL) becomes ***. */
 void resp_error_text(const struct redisReply *r, const char *secret, char out[RCONN_WHY_MAX]);

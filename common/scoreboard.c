@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "buf.h"
 #include "scoreboard.h"
 
 static size_t board_size(uint32_t n_tasks, uint32_t n_groups)
@@ -88,7 +89,7 @@ void board_set_task(struct board *b, uint32_t i, const char *id, uint64_t token,
 
 	INVARIANT(i < b->n_tasks);
 	row_begin(t);
-	snprintf(t->id, sizeof(t->id), "%s", id);
+	slice_text(slice_str(id), t->id, sizeof(t->id));
 	t->token = token;
 	t->attempt = attempt;
 	t->started_ms = started_ms;

@@ -14,10 +14,10 @@
 /* The loop is not put down for longer: what is left then waits for the next turn. */
 #define LEFT_MAX_NS 500000
 /* Lying for longer, it is taken up by the guard, who looks so often. */
-#define TAKE_NS 2000000
-#define GUARD_NS 1000000
+#define TAKE_NS 3000000
+#define GUARD_NS 3000000
 /* Looks in vain before the guard is a thread like the others again. */
-#define GUARD_LOOKS 50
+#define GUARD_LOOKS 20
 /* For the first thread to come back when the loop is over. */
 #define BACK_MS 300
 

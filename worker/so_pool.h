@@ -15,7 +15,7 @@
  *
  * Brisk: when many jobs in a row were shorter than the way to another thread, the thread that
  * carries the loop runs them itself, between two turns. It puts the loop down for that time, and
- * another thread, the guard, looks every millisecond whether it lies there for too long: then the
+ * another thread, the guard, looks every 3 ms whether it lies there for too long: then the
  * guard carries it on, and the first one is a thread like the others when its job has ended. So a
  * job that takes its time never holds up the loop for longer than that, and after a few such the
  * threads have them all again.

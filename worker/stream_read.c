@@ -23,7 +23,7 @@ bool stream_adopt(struct queue *q, const struct arrival *in)
 	char text[BOARD_ID_MAX];
 	struct task *t;
 
-	snprintf(text, sizeof(text), "%.*s", (int)in->id.len, in->id.data);
+	slice_text(in->id, text, sizeof(text));
 	t = worker_find_task(q->w, q, text);
 	if (t) {
 		/* Taken from ourselves: an id in the table is never started again. */

@@ -91,7 +91,7 @@ void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t t
 	outcome_init(&t->outcome);
 	t->label[0] = '\0';
 	t->n_fields = 0;
-	snprintf(t->id, sizeof(t->id), "%.*s", (int)id.len, id.data);
+	slice_text(id, t->id, sizeof(t->id));
 	t->queue = queue;
 	t->token = token;
 	t->suspicion = SUSPECT_NONE;

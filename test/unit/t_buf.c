@@ -102,7 +102,13 @@ static void test_detach(void **state)
 
 static void test_slice(void **state)
 {
+	char text[4] = "xxx";
+
 	(void)state;
+	slice_text(slice_of(NULL, 0), text, sizeof(text));
+	assert_string_equal(text, "");
+	slice_text(slice_str("abcd"), text, sizeof(text));
+	assert_string_equal(text, "abc");
 	assert_true(slice_eq(slice_of(NULL, 0), slice_str("")));
 	assert_true(slice_eq_str(slice_of("abc", 2), "ab"));
 	assert_false(slice_eq_str(slice_of("abc", 3), "ab"));
