@@ -324,8 +324,9 @@ void fleet_tick(struct fleet *f, int64_t boot_ms)
 			tick_proc(list_entry(it, struct proc, link), boot_ms);
 		check_memory(f, s);
 	}
-	/* Both wait for something that tells nobody: handlers that die, tasks that end. */
-	if (fleet_is_rolling(f) || !list_empty(&f->graves))
+	/* Both wait for something that tells nobody: handlers that die, tasks that end, or that
+	 * run long (the canary's, while it is watched). */
+	if (f->roll.phase != ROLL_IDLE || !list_empty(&f->graves))
 		house_changed(f->house);
 }
 

@@ -168,6 +168,44 @@ def test_a_full_queue_gets_all_its_places_back_after_a_good_reload(sup, server, 
     assert roll(s) is None and s.last_reload()["ok"]
 
 
+def test_places_that_come_free_at_once_do_not_wait_for_the_next_event(sup, server, tmp_path):
+    """The canary takes its fill, and what is left is held back until its tasks have shown
+    something: nobody else says a word by then."""
+    def gate(name):
+        return tmp_path / ("gate-" + name)
+
+    script = tmp_path / "two.sh"
+    script.write_text("""#!/bin/sh
+        wait_for() { until [ -e %s/gate-$1 ]; do sleep 0.02; done; }
+        echo "$1" >>%s/begun
+        if [ $1 = new ]; then wait_for new; elif mkdir %s/$REDISQ_SLOT; then wait_for one
+        else wait_for other; fi 2>/dev/null
+        """ % (tmp_path, tmp_path, tmp_path))
+    script.chmod(0o755)
+
+    def n_begun(which):
+        return (tmp_path / "begun").read_text().split().count(which)
+    (tmp_path / "begun").touch()
+    s = sup(queues={"q": dict(FAST, handler="exec %s old" % script, concurrency=2)},
+            supervisor={"workers": 3})
+    s.wait_ready(3)
+    server.add("q", *[b"x"] * 12)
+    wait_until(lambda: n_begun("old") == 6)
+    s.queues["q"]["handler"] = "exec %s new" % script
+    s.write_ini()
+    s.ctl("reload", check=0)
+    assert roll(s)["phase"] == "watch"
+    # One task of each old worker ends, and the supervisor hears of all three in one turn.
+    s.signal(signal.SIGSTOP)
+    gate("one").touch()
+    wait_until(lambda: server.counters("q").get("done") == 3)
+    s.signal(signal.SIGCONT)
+    wait_until(lambda: n_begun("new") == 3, what="the third place is used, too")
+    gate("other").touch()
+    gate("new").touch()
+    server.wait_empty("q")
+
+
 def test_one_queue_goes_back_and_another_goes_on(sup, server, journal):
     good = dict(FAST, handler=journal.handler("sleep=50"), workers=2)
     s = sup(queues={"a": dict(good), "b": dict(good)})
@@ -325,6 +363,19 @@ def test_a_canary_that_dies_again_and_again_takes_it_back(fake):
     s.set_knobs()
     assert not answer["ok"] and "died after it had been ready; rolled back" in answer["error"]
     wait_until(lambda: generations(s) == [1, 1])
+
+
+def test_a_dead_canary_without_a_way_back_has_no_old_worker_that_goes_on(fake):
+    s = fake(knobs={"broken": "exit 127"}, supervisor={"workers": 2, "crash_limit": 2,
+                                                       "on_crash_loop": "park",
+                                                       "restart_delay": "10ms"})
+    wait_until(lambda: all(w["breaker"] for w in s.wait_ready(2)))
+    old = s.pids()
+    s.set_knobs(die_ms=30)
+    answer = s.request("reload", wait=True)
+    assert not answer["ok"] and answer["error"].endswith(
+        "died after it had been ready; the other slots keep theirs")
+    assert [p for p in s.pids() if p in old], "the other slot was not touched"
 
 
 def test_the_number_of_workers_follows_the_trial(fake):
