@@ -225,6 +225,7 @@ void proc_bury(struct proc *p)
 		ev_io_stop(loop, &p->died);
 		ev_timer_stop(loop, &p->timer);
 		p->died_ms = clock_mono_ms();
+		p->undead = false; /* it could be killed after all: the burial ends by itself */
 		note_groups(p);
 		kill_groups(p);
 		list_append(&p->house->burying, &p->bury_link);

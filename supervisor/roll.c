@@ -148,7 +148,8 @@ void roll_fail(struct fleet *f, struct slot *s, const char *why)
 		return;
 	}
 	text = xasprintf("%s/%u: %s; %s", f->queue, s->index, why,
-			 s->roll_pending ? "its old worker goes on" : "the other slots keep theirs");
+			 s->roll_pending ? "its old worker goes on"
+					 : "the other slots keep theirs");
 	log_error("roll stopped: %s", text);
 	slot_dismiss_next(s);
 	roll_finish(f, text);

@@ -10,7 +10,7 @@
  *   refuse=TEXT      say refused TEXT and exit 78
  *   die_ms=N         die after N ms; die_code=N, die_signal=N say how (exit 1)
  *   hang_ms=N        the loop stands still from then on
- *   stick=PATH       looks at PATH when it has been ready for a turn, and may not come back
+ *   stick=PATH       looks at PATH when it is ready and its tasks run, and may not come back
  *   ignore_drain=1   goes on as if nothing had been said
  *   tasks=N          N tasks "run" as soon as there is credit; task_ms=N how long each (0 = for
  *                    ever: until stop or the drain's limit)
@@ -18,7 +18,7 @@
  *   broken=TEXT      its breaker is open before it is ready
  *   named=1          its name is on the board, so that others are told to have what it had pending
  *   handler=1        each task is a process of its own group; setsid=1: it leaves a grandchild in
- *                    a session of its own
+ *                    a session of its own; handler_stick=PATH: it looks at PATH
  *   pgid=N           the group on the board is N, whoever that is now
  *   exit=N           exit status when it leaves (0)
  *   alloc=N          touch N MiB
@@ -121,13 +121,17 @@ static void leave(int code)
 static pid_t start_handler(void)
 {
 	bool wide = knob("setsid", 0) != 0;
+	char *path = knob_text("handler_stick");
 	pid_t pid = fork();
 
 	if (pid != 0) {
 		setpgid(pid, pid);
+		free(path);
 		return pid;
 	}
 	setpgid(0, 0);
+	if (path && access(path, F_OK) == 0)
+		note("there");
 	if (wide && fork() == 0)
 		setsid();
 	for (;;)
@@ -317,7 +321,7 @@ static void turn(void)
 	}
 	while (is_due("hang_ms"))
 		pause();
-	if (me.ready && (path = knob_text("stick")) != NULL) {
+	if (me.ready && me.running >= knob("tasks", 0) && (path = knob_text("stick")) != NULL) {
 		note(access(path, F_OK) == 0 ? "there" : "not there");
 		free(path);
 	}

@@ -104,6 +104,29 @@ def test_a_worker_that_cannot_be_killed_does_not_keep_the_supervisor(stuck, fake
     stuck.close()
 
 
+def test_a_worker_that_dies_late_is_not_left_behind_during_its_burial(stuck, fake, tmp_path):
+    """It waits for handlers that cannot be killed either, and the others still drain."""
+    try:
+        late = StuckDir(tmp_path / "late")
+    except OSError as e:
+        pytest.skip("a file system that never answers needs /dev/fuse and root: %s" % e)
+    try:
+        s = fake(knobs={"tasks@0": 1, "handler@0": 1, "handler_stick@0": stuck.path + "/x",
+                        "stick@0": late.path + "/x", "ignore_drain@1": 1}, queues=queue(),
+                 supervisor={"workers": 2, "heartbeat_timeout": "300ms", "kill_timeout": "1500ms",
+                             "drain_timeout": "1s"})
+        wait_until(lambda: stuck.asked == 1 and late.asked == 1)
+        wait_until(lambda: "cannot be killed: it waits in the kernel" in s.out())
+        pid = s.workers()[0]["pid"]
+        late.close()
+        wait_until(lambda: procs.state(pid) == "Z", what="it is dead, and not reaped yet")
+        assert s.stop(15) == 1
+        assert "leaving worker" not in s.out() and "worker %d of demo/0 died" % pid in s.out()
+    finally:
+        late.close()
+        stuck.close()
+
+
 # ------------------------------------------------------------------ no memory left
 
 @pytest.fixture
