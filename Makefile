@@ -203,7 +203,9 @@ $(BENCH)/npm: test/bench/package.json
 	@mkdir -p $(@D) && cp $< $(@D)
 	$(Q)$(call say,NPM,$(@D))cd $(@D) && npm install --silent --no-audit --no-fund && touch npm
 # make bench ROWS=so,ceiling N=20000 RUNS=5 SHORT=1       see test/bench/bench.py
-bench: all $(BENCH_TOOLS) $(BENCH)/npm
+bench:
+	@sh etc/install-deps $(if $(shell command -v npm),,nodejs npm)
+	@$(MAKE) --no-print-directory -s all $(BENCH_TOOLS) $(BENCH)/npm
 	@RUNS=$(RUNS) N=$(N) SHORT=$(SHORT) /usr/bin/python3 test/bench/bench.py $(OUT) $(ROWS)
 
 TOOLS := $(BENCH_TOOLS) $(OUT)/fake-library.so $(OUT)/fake-library-99.so $(OUT)/fake-handler $(OUT)/fake-pipe $(OUT)/clock-shim.so \
