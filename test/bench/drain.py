@@ -54,7 +54,8 @@ def add_table(report, rates, names):
             if AGAINST[name] in names:
                 row.append("%.2f" % (rate / median(rates[(AGAINST[name],) + cell])))
         rows.append(row)
-    report.table("no-op tasks per second, K processes x c at once", head, rows)
+    report.table("tasks that do nothing per second, \"go\" to last end, K processes x c at once",
+                 head, rows)
 
 
 def of(rates, name, k, c):
