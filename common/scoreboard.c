@@ -56,6 +56,13 @@ struct board *board_attach(int fd)
 		return NULL;
 	}
 	b = map(fd, (size_t)st.st_size);
+	if (b && mprotect(b, BOARD_HEAD, PROT_READ) < 0) {
+		int saved = errno;
+
+		munmap(b, (size_t)st.st_size);
+		errno = saved;
+		return NULL;
+	}
 	if (b && (b->magic != BOARD_MAGIC ||
 		  board_size(b->n_tasks, b->n_groups) != (size_t)st.st_size)) {
 		munmap(b, (size_t)st.st_size);

@@ -4,7 +4,8 @@
  *
  * The worker is the only writer. Numbers are atomics; a task row is valid while `seq` is even and
  * unchanged around the read (board_read_task). Nothing here is trusted for safety but the handler
- * groups: after a death they are what must be killed before the tasks are given to another.
+ * groups: after a death they are what must be killed before the tasks are given to another; and how
+ * large the board is, which a worker cannot write: a handler in its process may write anywhere.
  */
 #ifndef REDISQ_SCOREBOARD_H
 #define REDISQ_SCOREBOARD_H
@@ -16,6 +17,7 @@
 #define BOARD_MAGIC 0x72715342u /* "rqSB" */
 #define BOARD_ID_MAX 48
 #define BOARD_NAME_MAX 192
+#define BOARD_HEAD 65536 /* a multiple of any page's size; but one page of it is ever touched */
 
 /*
  * Two kinds of rows: one per task that runs, and one per process that a handler keeps for many
@@ -33,9 +35,12 @@ struct board_task {
 };
 
 struct board {
+	/* Read-only for the worker. */
 	uint32_t magic;
 	uint32_t n_tasks;
 	uint32_t n_groups;
+	char rest_of_head[BOARD_HEAD - 3 * sizeof(uint32_t)];
+
 	_Atomic int64_t heartbeat_ms; /* boot clock of the last loop turn; 0 = not begun */
 	_Atomic int32_t consuming;    /* 1 = reading, or full; see status */
 	_Atomic int32_t running;      /* held by the ledger */

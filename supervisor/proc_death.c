@@ -119,8 +119,8 @@ static void write_obituary(const struct proc *p, const struct last_exit *how, st
 	if (!b->consumer[0] || (how->cause == CAUSE_EXIT && how->code == 0))
 		return;
 	who->consumer = xmemdup0(b->consumer, strnlen(b->consumer, sizeof(b->consumer)));
-	snprintf(who->nonce, sizeof(who->nonce), "%s", b->nonce);
-	snprintf(who->run_id, sizeof(who->run_id), "%s", b->run_id);
+	snprintf(who->nonce, sizeof(who->nonce), "%.*s", (int)sizeof(b->nonce), b->nonce);
+	snprintf(who->run_id, sizeof(who->run_id), "%.*s", (int)sizeof(b->run_id), b->run_id);
 	for (size_t i = 0; i < ARRAY_LEN(who->client_id); i++)
 		who->client_id[i] = atomic_load(&b->client_id[i]);
 	for (uint32_t i = 0; i < b->n_tasks; i++) {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,11 +62,35 @@ static void test_a_file_of_another_size_is_refused(void **state)
 	close(fd);
 }
 
+/* The kernel is asked to write there: it refuses where we would die. */
+static void test_a_worker_cannot_write_the_size(void **state)
+{
+	int fd, words[2];
+	struct board *b = board_create(3, 2, &fd);
+	struct board *own = board_attach(fd);
+
+	(void)state;
+	assert_non_null(own);
+	assert_int_equal(pipe(words), 0);
+	assert_int_equal(write(words[1], "12345678", 8), 8);
+	assert_int_equal(read(words[0], &own->n_tasks, 4), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(read(words[0], own->rest_of_head + sizeof(own->rest_of_head) - 4, 4), -1);
+	assert_int_equal(read(words[0], own->nonce, 4), 4);
+	assert_int_equal(b->n_tasks, 3);
+	close(words[0]);
+	close(words[1]);
+	board_unmap(own);
+	board_unmap(b);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows_of_both_kinds_outlive_their_writer),
 		cmocka_unit_test(test_a_file_of_another_size_is_refused),
+		cmocka_unit_test(test_a_worker_cannot_write_the_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
