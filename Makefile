@@ -61,8 +61,8 @@ endif
 
 # ------------------------------------------------------------------ what is made of what
 COMMON := backoff buf chan clock conf conf_check conf_check_tls conf_doc conf_env conf_finish conf_number conf_program \
-	conf_read conf_row conf_snapshot conf_value conf_words cpus env err fds filename jtext keys line log \
-	obituary oom paths percent rconn rconn_arena rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet \
+	conf_read conf_row conf_snapshot conf_value conf_words cpus env err fds filename info jtext keys line log \
+	needs obituary oom paths percent rconn rconn_arena rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet \
 	rconn_plain rconn_resp rconn_retry rconn_tls readfile redis_url scoreboard script sig spawn spawn_sweep \
 	suggest tls_context users
 SUPERVISOR := canary children control control_socket credit daemon facts fleet fleet_events generation groups handover heartbeat identity \
@@ -71,8 +71,8 @@ SUPERVISOR := canary children control control_socket credit daemon facts fleet f
 	waiters
 WORKER := main worker worker_tasks worker_drain worker_breaker orders ledger task task_index task_table verdict breaker reply lease group args fields answer \
 	exec_exit exec_stdin child_env frames handler_exec handler_pipe pipe_child pipe_talk pipe_exit pipe_lines pipe_plan pipe_seen program handler_so so_lead so_lib so_pool so_run queue_stream stream_open stream_read stream_done stream_settle stream_note \
-	stream_care stream_take stream_handover stream_trouble stream_policy eviction strays suspect
-CTL := client entry logtail main options out redis table target verb_audit verb_letters verb_logs verb_other \
+	stream_care stream_take stream_handover stream_trouble stream_policy strays suspect
+CTL := client doctor_names doctor_needs doctor_queue doctor_server entry findings logtail main options out redis table target verb_audit verb_doctor verb_letters verb_logs verb_other \
 	verb_pending verb_process verb_push verb_show verb_stats verb_status wait
 
 SCRIPTS := $(wildcard common/scripts/*.lua)

@@ -3,7 +3,7 @@
  * is new, and every minute, with the turn. Somebody has to be told; nothing else depends on it.
  */
 #include "clock.h"
-#include "eviction.h"
+#include "info.h"
 #include "stream.h"
 
 #define LOOK_EVERY_MS 60000
@@ -11,13 +11,13 @@
 static void on_info(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
-	char policy[EVICTION_POLICY_MAX];
+	char policy[INFO_POLICY_MAX];
 	bool threatens;
 
 	/* Refused, or lost: an ACL or a managed service that hides it. */
 	if (reply_kind(r) != REPLY_OK)
 		return;
-	threatens = eviction_threatens(reply_slice(r), policy);
+	threatens = info_evicts(reply_slice(r), policy);
 	if (threatens && !q->evicts)
 		log_warning("Redis may throw tasks away when its memory is full: maxmemory-policy "
 			    "is %s; set it to noeviction",

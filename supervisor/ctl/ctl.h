@@ -27,6 +27,8 @@ ctl_verb_fn verb_logs;
 ctl_verb_fn verb_push;
 /* verb_audit.c */
 ctl_verb_fn verb_audit;
+/* verb_doctor.c */
+ctl_verb_fn verb_doctor;
 /* verb_stats.c */
 ctl_verb_fn verb_stats;
 /* verb_show.c: show QUEUE ID, and show SLOT through verb_describe() */

@@ -34,6 +34,7 @@ static const struct verb {
 	{{"push"}, verb_push, 1, 2, "push QUEUE [--field K=V]... [--wait] [PAYLOAD|-|--lines]"},
 	{{"stats"}, verb_stats, 0, 1, "stats [QUEUE] [--json]"},
 	{{"audit"}, verb_audit, 1, 1, "audit QUEUE"},
+	{{"doctor"}, verb_doctor, 0, 1, "doctor [QUEUE] [--json]"},
 	{{"show"}, verb_show, 1, 2, "show QUEUE ID [--json]"},
 	{{"pending"}, verb_pending, 1, 1, "pending QUEUE [--json]"},
 	{{"dead"}, verb_dead, 2, SIZE_MAX, "dead list|show|retry|drop QUEUE [ID...|--all]"},
@@ -63,6 +64,7 @@ static const char help[] =
 	"  push QUEUE --wait [PAYLOAD|-]   and print its result when it is done\n"
 	"  stats [QUEUE] [--json]          how many are where\n"
 	"  audit QUEUE                     does the account add up?\n"
+	"  doctor [QUEUE] [--json]         what is wrong with Redis, and what to do\n"
 	"  show QUEUE ID                   one task, wherever it is\n"
 	"  pending QUEUE                   what runs, for whom, since when\n"
 	"  dead list|show|retry|drop QUEUE [ID...|--all]\n"

@@ -4,6 +4,7 @@
  * at all of it at one moment, so that a busy queue can be audited too. Exit 1 and a line for each
  * discrepancy.
  */
+#include "audit.h"
 #include "ctl.h"
 #include "keys.h"
 #include "out.h"
@@ -35,7 +36,22 @@ static int64_t number(const redisReply *list, const char *name)
 	return text.len ? strtoll(text.data, NULL, 10) : redis_int(r, 0);
 }
 
-static int compare(const redisReply *all, const struct conf_queue *q, struct buf *out)
+static void say(struct audit *a, const char *queue, bool is_bad, const char *fmt, ...)
+	ATTR_PRINTF(4, 5);
+static void say(struct audit *a, const char *queue, bool is_bad, const char *fmt, ...)
+{
+	struct buf text = BUF_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vaddf(&text, fmt, ap);
+	va_end(ap);
+	a->n_bad += is_bad;
+	a->say(a->arg, queue, is_bad, text.data);
+	buf_release(&text);
+}
+
+static void compare(struct audit *a, const redisReply *all, const struct conf_queue *q)
 {
 	int64_t places = number(all, "length") + number(all, "delayed") + number(all, "held") +
 			 number(all, "dead") + number(all, "done") + number(all, "dropped");
@@ -44,51 +60,43 @@ static int compare(const redisReply *all, const struct conf_queue *q, struct buf
 	int64_t running = number(all, "pending") - number(all, "ghosts");
 	int64_t waiting = number(all, "length") - running;
 	int64_t apart = places < accepted ? accepted - places : places - accepted;
-	int n_bad = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(zeros); i++) {
 		int64_t n = number(all, zeros[i].name);
 
-		if (n > 0) {
-			buf_addf(out, "%s: %lld %s\n", q->name, (long long)n, zeros[i].what);
-			n_bad++;
-		}
+		if (n > 0)
+			say(a, q->name, true, "%lld %s", (long long)n, zeros[i].what);
 	}
-	if (added == 0 || q->start == CONF_START_END || q->on_done == CONF_DONE_ACK) {
-		buf_addf(out,
-			 "%s: %lld tasks in all places; how many were accepted cannot be told "
-			 "here, so trimming would not be seen\n",
-			 q->name, (long long)places);
-	} else if (places != accepted) {
-		buf_addf(out,
-			 places < accepted
-				 ? "%s: accepted %lld, found %lld: %lld were removed from the "
-				   "stream "
-				   "before they ran (XTRIM, XDEL, or a producer's MAXLEN)\n"
-				 : "%s: accepted %lld, found %lld: %lld too many; were counters or "
-				   "the stream deleted by hand?\n",
-			 q->name, (long long)accepted, (long long)places, (long long)apart);
-		n_bad++;
-	} else {
-		buf_addf(
-			out,
-			"%s: accepted %lld = done %lld + dead %lld + dropped %lld + waiting %lld + "
-			"running %lld + delayed %lld + held %lld\n",
-			q->name, (long long)accepted, (long long)number(all, "done"),
-			(long long)number(all, "dead"), (long long)number(all, "dropped"),
-			(long long)waiting, (long long)running, (long long)number(all, "delayed"),
-			(long long)number(all, "held"));
-	}
-	return n_bad;
+	if (added == 0 || q->start == CONF_START_END || q->on_done == CONF_DONE_ACK)
+		say(a, q->name, false,
+		    "%lld tasks in all places; how many were accepted cannot be told "
+		    "here, so trimming would not be seen",
+		    (long long)places);
+	else if (places < accepted)
+		say(a, q->name, true,
+		    "accepted %lld, found %lld: %lld were removed from the stream "
+		    "before they ran (XTRIM, XDEL, or a producer's MAXLEN)",
+		    (long long)accepted, (long long)places, (long long)apart);
+	else if (places > accepted)
+		say(a, q->name, true,
+		    "accepted %lld, found %lld: %lld too many; were counters or "
+		    "the stream deleted by hand?",
+		    (long long)accepted, (long long)places, (long long)apart);
+	else
+		say(a, q->name, false,
+		    "accepted %lld = done %lld + dead %lld + dropped %lld + waiting %lld + "
+		    "running %lld + delayed %lld + held %lld",
+		    (long long)accepted, (long long)number(all, "done"),
+		    (long long)number(all, "dead"), (long long)number(all, "dropped"),
+		    (long long)waiting, (long long)running, (long long)number(all, "delayed"),
+		    (long long)number(all, "held"));
 }
 
-static int audit(struct redis *r, const struct conf_queue *q, struct err *e)
+int audit_queue(struct audit *a, struct redis *r, const struct conf_queue *q, struct err *e)
 {
-	struct buf out = BUF_INIT;
 	struct keys k;
 	redisReply *all;
 	bool leaves = q->on_done == CONF_DONE_DELETE && q->start != CONF_START_END;
-	int n_bad = 0;
 
 	keys_init(&k, q->name);
 	{
@@ -103,22 +111,27 @@ static int audit(struct redis *r, const struct conf_queue *q, struct err *e)
 	keys_release(&k);
 	if (!all)
 		return -1;
-	n_bad = compare(all, q, &out);
+	compare(a, all, q);
 	redis_free(all);
-	out_write(&out);
-	buf_release(&out);
-	return n_bad ? err_set(e, EXIT_FORCED, "%s: %d discrepanc%s; see above", q->name, n_bad,
-			       n_bad == 1 ? "y" : "ies")
-		     : 0;
+	return 0;
+}
+
+static void print(void *arg ATTR_UNUSED, const char *queue, bool is_bad ATTR_UNUSED,
+		  const char *text)
+{
+	out_print("%s: %s\n", queue, text);
 }
 
 int verb_audit(struct ctl *c, struct err *e)
 {
 	const struct conf_queue *q = target_queue(&c->target, c->options->args[0], e);
 	struct redis *r = q ? redis_open(&c->target, e) : NULL;
-	int rc = r ? audit(r, q, e) : -1;
+	struct audit a = {.say = print};
+	int rc = r ? audit_queue(&a, r, q, e) : -1;
 
-	if (r)
-		redis_close(r);
+	redis_close(r);
+	if (rc == 0 && a.n_bad)
+		rc = err_set(e, EXIT_FORCED, "%s: %d discrepanc%s; see above", q->name, a.n_bad,
+			     a.n_bad == 1 ? "y" : "ies");
 	return rc;
 }

@@ -1,11 +1,11 @@
-/* t_eviction.c - what INFO memory says about keys that may be thrown away. */
+/* t_info.c - what INFO says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "worker/eviction.h"
+#include "info.h"
 
 static void test_a_limit_and_any_policy_but_noeviction_threaten(void **state)
 {
@@ -28,18 +28,34 @@ static void test_a_limit_and_any_policy_but_noeviction_threaten(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		char policy[EVICTION_POLICY_MAX];
+		char policy[INFO_POLICY_MAX];
 
-		assert_int_equal(eviction_threatens(slice_str(cases[i].info), policy),
-				 cases[i].threatens);
+		assert_int_equal(info_evicts(slice_str(cases[i].info), policy), cases[i].threatens);
 		assert_string_equal(policy, cases[i].policy);
 	}
+}
+
+static void test_numbers(void **state)
+{
+	static const char info[] = "# Clients\r\nconnected_clients:7\r\nmaxclients:10000\r\n"
+				   "huge:99999999999999999999999999\r\nword:up\r\nempty:\r\n"
+				   "last:-1";
+
+	(void)state;
+	assert_int_equal(info_int(slice_str(info), "connected_clients:", 0), 7);
+	assert_int_equal(info_int(slice_str(info), "maxclients:", 0), 10000);
+	assert_int_equal(info_int(slice_str(info), "clients:", 5), 5);
+	assert_int_equal(info_int(slice_str(info), "huge:", 5), 5);
+	assert_int_equal(info_int(slice_str(info), "word:", 5), 5);
+	assert_int_equal(info_int(slice_str(info), "empty:", 5), 5);
+	assert_int_equal(info_int(slice_str(info), "last:", 5), -1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_limit_and_any_policy_but_noeviction_threaten),
+		cmocka_unit_test(test_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

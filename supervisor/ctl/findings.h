@@ -1,0 +1,40 @@
+/*
+ * findings.h - what doctor has found: a list in the order in which it was found, and its print.
+ *
+ * Every finding is one line: of which queue (or of Redis itself), what was looked at, what is so
+ * and, unless it is fine, what to do.
+ */
+#ifndef REDISQ_CTL_FINDINGS_H
+#define REDISQ_CTL_FINDINGS_H
+
+#include <jansson.h>
+
+#include "buf.h"
+
+enum finding_state {
+	FINDING_FINE,
+	FINDING_NOTE, /* worth knowing, no fault */
+	FINDING_BAD,
+	FINDING_UNKNOWN, /* it could not be asked */
+};
+
+struct findings;
+
+struct findings *findings_new(void);
+void findings_free(struct findings *f);
+/* Of which queue what follows is (borrowed until the end); NULL = of Redis. */
+void findings_about(struct findings *f, const char *queue);
+void finding_fine(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
+void finding_note(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
+/* `what_to_do` is a whole clause: "set it to noeviction". */
+void finding_bad(struct findings *f, const char *check, const char *what_to_do, const char *fmt,
+		 ...) ATTR_PRINTF(4, 5);
+/* "not known: why" */
+void finding_unknown(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
+size_t findings_n_bad(const struct findings *f);
+/* Aligned lines, those of a queue under its name. */
+void findings_print(const struct findings *f, struct buf *out);
+/* [{"queue":null|NAME,"check":..,"state":"fine|note|bad|unknown","text":..,"do":..}]; owned. */
+json_t *findings_json(const struct findings *f);
+
+#endif
