@@ -121,6 +121,7 @@ static void link_up(struct queue *q, struct rconn *other)
 	stale_linked(&q->stale, clock_boot_ms());
 	q->policy_at_ms = 0;
 	stream_make_record(q);
+	stream_try_options(q);
 }
 
 static void link_down(struct queue *q, struct rconn *c, const char *why)

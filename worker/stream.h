@@ -12,6 +12,7 @@
  *   stream_handover.c  what a dead worker had pending
  *   stream_trouble.c   what is done about errors
  *   stream_policy.c    is Redis set to throw keys away?
+ *   stream_needs.c     what does Redis let us do?
  *
  * Two links. `fetch` carries the reads, and in front of them whatever is due, in one write; while
  * it is blocked in a read, everything else goes over `cmd`. worker/protocol.txt is the contract.
@@ -42,6 +43,7 @@
 /* Why a task is lost, for people. */
 #define STREAM_ANOTHERS "it is another's now, its lease was lost"
 #define STREAM_NAMES_EVERY_MS 15000
+#define STREAM_WITHOUT_MAX 768
 
 #define STREAM_PHASES(X) \
 	X(CONNECTING, "connecting") /* no group or name yet, links not both up */ \
@@ -165,6 +167,10 @@ struct queue {
 	/* The eviction policy. */
 	int64_t policy_at_ms; /* when to look next */
 	bool evicts;          /* as last seen, and said */
+
+	/* What Redis lets us do. */
+	char without[STREAM_WITHOUT_MAX]; /* as last said; "" = nothing is missing */
+	int64_t denied_at_ms;             /* when to find out again what is not permitted */
 };
 
 /* Both links stand. */
@@ -278,6 +284,13 @@ void stream_forget_handovers(struct queue *q);
 /* stream_policy.c */
 /* When it is time. */
 void stream_look_at_policy(struct queue *q, int64_t now_ms);
+
+/* stream_needs.c */
+/* Both links are new: what do we have to do without? */
+void stream_try_options(struct queue *q);
+/* If `r` says that something is not permitted: finds out what, and says it, at most once a minute.
+ */
+void stream_find_denied(struct queue *q, const struct redisReply *r);
 
 /* stream_take.c */
 /* When a pass is due, or asked for. */

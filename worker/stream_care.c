@@ -226,6 +226,7 @@ static void on_promoted(void *arg, const struct redisReply *r)
 		q->promote_at_ms = now + 5000;
 		log_limited(&q->promote_log, clock_mono_ms(), LOG_WARNING,
 			    "moving delayed tasks back: %s; trying again", reply_error_text(r));
+		stream_find_denied(q, r);
 		return;
 	}
 	if (moved >= STREAM_PROMOTE_LIMIT)

@@ -57,6 +57,7 @@ static void failed(struct queue *q, const struct redisReply *r)
 		log_warning("keeping checkpoints and progress: %s; trying again, the tasks go on",
 			    reply_error_text(r));
 	q->notes_said |= r != NULL;
+	stream_find_denied(q, r);
 }
 
 static void worked(struct queue *q)

@@ -370,6 +370,7 @@ static void on_delconsumer(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 
 	q->asking_open = false;
+	stream_find_denied(q, r);
 	if (q->phase != STREAM_LEAVING)
 		return;
 	if (reply_kind(r) == REPLY_OK)

@@ -116,6 +116,7 @@ void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op 
 		break;
 	case REPLY_DENIED:
 		pause_for(q, op, DENIED_CAP_MS);
+		stream_find_denied(q, r);
 		break;
 	case REPLY_WAIT:
 	case REPLY_OOM:

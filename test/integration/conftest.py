@@ -73,4 +73,6 @@ def sup(build, tmp_path, server):
             s.close()
         except AssertionError as e:
             faults.append(str(e))
+    if server.proc.poll() is None and not server.expects_denials:
+        faults += ["not permitted: %s %s" % d for d in server.denials()]
     assert not faults, "\n".join(faults)

@@ -1,6 +1,8 @@
 """One redis-server per test: own port, own unix socket, nothing persisted unless asked."""
+import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -9,6 +11,22 @@ import tempfile
 import redis
 
 from waiting import wait_until
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# REDISQ_REDIS_SERVER=PATH: another redis-server, or valkey-server, than the one on PATH.
+SERVER = os.environ.get("REDISQ_REDIS_SERVER", "redis-server")
+# REDISQ_ACL=1: supervisors and workers are a user who may do no more than is documented.
+WITH_ACL = os.environ.get("REDISQ_ACL", "") == "1"
+
+
+def documented(part):
+    """The permissions in worker/protocol.txt: of "worker", what it can do without ("option"),
+    what redisqctl has besides ("ctl")."""
+    with open(os.path.join(ROOT, "worker", "protocol.txt"), encoding="utf-8") as f:
+        text = f.read().split("12. Permissions\n")[1]
+    blocks = [b.split() for b in re.findall(r"(?m)(?:^      \+.*\n)+", text)]
+    return dict(zip(("worker", "option", "ctl"), blocks))[part]
 
 
 class RedisServer:
@@ -20,6 +38,11 @@ class RedisServer:
         self.socket = os.path.join(self.run_dir, "r.sock")
         self.log = os.path.join(self.dir, "redis.log")
         self.proc = None
+        self.user, self.acl, self.expects_denials = "default", [], False
+        if WITH_ACL:
+            self.user = "worker"
+            self.acl = (["on", ">secret", "resetchannels", "-@all", "+select"] +
+                        documented("worker") + documented("option"))
         for _ in range(20):
             self.port = random.randint(20000, 32000)
             if self.start():
@@ -30,9 +53,10 @@ class RedisServer:
         """Starts it (again, on the same port); False when it ended at once. more: options for this
         time. loaded: waits until it has read its data."""
         self.proc = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+            [SERVER, "--port", str(self.port), "--bind", "127.0.0.1",
              "--unixsocket", self.socket, "--save", "", "--appendonly", "no",
              "--dir", self.dir, "--logfile", self.log, "--daemonize", "no"] + self.options +
+            (["--user", "worker"] + self.acl if self.acl else []) +
             [str(o) for o in more],
             stdin=subprocess.DEVNULL, env=self.env)
         self.r = redis.Redis(unix_socket_path=self.socket, socket_timeout=20)
@@ -49,6 +73,31 @@ class RedisServer:
             except redis.exceptions.ConnectionError:
                 return False
         return wait_until(answers, what="redis-server answers") != "ended"
+
+    def credentials(self, queues):
+        """Keys of [redis] for whoever serves these queues."""
+        if not WITH_ACL:
+            return {}
+        more = [p for q in queues for p in ("~" + q, "~" + self.key(q, "*"))]
+        self.acl += [p for p in more if p not in self.acl]
+        self.r.execute_command("ACL", "SETUSER", "worker", *self.acl)
+        return {"username": "worker", "password": "secret"}
+
+    @contextlib.contextmanager
+    def trusted(self):
+        """Meanwhile the user of REDISQ_ACL may do what redisqctl needs, too."""
+        mine = documented("ctl") if WITH_ACL else []
+        if mine and self.proc.poll() is None:
+            self.r.execute_command("ACL", "SETUSER", "worker", *mine)
+        yield
+        if mine and self.proc.poll() is None:
+            self.r.execute_command("ACL", "SETUSER", "worker", "-@all", *self.acl)
+
+    def denials(self):
+        """What REDISQ_ACL's user was not permitted: (command or key, which). A test that takes
+        permissions away says so in expects_denials."""
+        return [(i["reason"], i["object"]) for i in self.r.acl_log()
+                if i["username"] == "worker"] if WITH_ACL else []
 
     @property
     def url(self):

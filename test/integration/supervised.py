@@ -1,4 +1,5 @@
 """A supervisor under test: its configuration, its life, its words, and what it must not leave."""
+import contextlib
 import json
 import os
 import shutil
@@ -49,7 +50,11 @@ class Supervisor:
                                 "state_dir": self.state_dir, "log_dir": self.log_dir,
                                 "log_to": "files", "log_level": "debug",
                                 "workers": 2}, **(supervisor or {}))
+        self.server = server
         self.redis = dict({"url": server.url} if server else {}, **(redis or {}))
+        if server and ini and not {"username", "password", "password_file"} & set(self.redis) and \
+                "@" not in self.redis["url"]:
+            self.redis.update(server.credentials(self.queues))
         self.env = self.clean_env(env)
         self.args = [str(a) for a in args]
         self.with_ini = ini
@@ -198,17 +203,21 @@ class Supervisor:
 
     def ctl(self, *args, check=None, input=None, env=None, timeout=90, config=True):
         """Runs redisqctl; check: the exit status it must have."""
-        done = subprocess.run(
-            [os.path.join(self.build, "redisqctl")] +
-            (["-s", "supervisor.control_socket=" + self.socket] if config else []) +
-            [str(a) for a in args],
-            env=dict(self.env, **(env or {})), input=input, capture_output=True, timeout=timeout,
-            cwd=self.dir)
+        with self.server.trusted() if self.server else contextlib.nullcontext():
+            done = self.run_ctl(args, input, env, timeout, config)
         done.out = done.stdout.decode(errors="replace")
         done.err = done.stderr.decode(errors="replace")
         if check is not None:
             assert done.returncode == check, (args, done.returncode, done.out, done.err)
         return done
+
+    def run_ctl(self, args, input, env, timeout, config):
+        return subprocess.run(
+            [os.path.join(self.build, "redisqctl")] +
+            (["-s", "supervisor.control_socket=" + self.socket] if config else []) +
+            [str(a) for a in args],
+            env=dict(self.env, **(env or {})), input=input, capture_output=True, timeout=timeout,
+            cwd=self.dir)
 
     def log_files(self, queue):
         """{slot: text of its present log file}."""

@@ -164,13 +164,14 @@ def test_checkpoints_outlive_an_outage_of_redis(sup, server, proxy, shell, gate)
 def test_what_cannot_be_kept_is_said_once_and_holds_up_nothing(sup, server, shell, gate):
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     s.wait_ready(1)
-    server.r.execute_command("ACL", "SETUSER", "default", "-hset")
+    server.expects_denials = True
+    server.r.execute_command("ACL", "SETUSER", server.user, "-hset")
     server.add("q", b"say checkpoint 1; say progress 1; hold; say checkpoint 2")
     wait_until(lambda: "keeping checkpoints" in s.log("q"), 20, "it is said")
     done = server.add("q", *[b"say checkpoint 3"] * 5)
     wait_until(lambda: server.counters("q").get("done") == len(done), 20, "the others go on")
     assert s.log("q").count("keeping checkpoints") == 1
-    server.r.execute_command("ACL", "SETUSER", "default", "+@all")
+    server.r.execute_command("ACL", "SETUSER", server.user, "+@all")
     wait_until(lambda: "1" in kept(server).values(), 20, "it was tried again")
     wait_until(lambda: "are kept again" in s.log("q"), 20)
     gate.open()
@@ -197,12 +198,13 @@ def test_a_full_redis_keeps_the_checkpoints_of_what_runs(sup, server, shell, gat
 def test_a_stop_does_not_wait_for_a_checkpoint_that_does_not_come(sup, server, shell):
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     s.wait_ready(1)
-    server.r.execute_command("ACL", "SETUSER", "default", "-hget")
+    server.expects_denials = True
+    server.r.execute_command("ACL", "SETUSER", server.user, "-hget")
     server.r.xadd("q", {"payload": "true", "redisq.attempt": "2"})
     wait_until(lambda: "reading a checkpoint" in s.log("q"), 20)
     s.signal(signal.SIGQUIT)
     s.wait_exit(15)
-    server.r.execute_command("ACL", "SETUSER", "default", "+@all")
+    server.r.execute_command("ACL", "SETUSER", server.user, "+@all")
     s.start()
     nothing_is_left(s, server)
     assert [r[0] for r in shell.runs()] == ["2"]
@@ -222,12 +224,13 @@ def test_a_task_waits_for_its_checkpoint_rather_than_start_without(sup, server, 
     """It might buy again what the attempt before has paid for."""
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     s.wait_ready(1)
-    server.r.execute_command("ACL", "SETUSER", "default", "-hget")
+    server.expects_denials = True
+    server.r.execute_command("ACL", "SETUSER", server.user, "-hget")
     server.r.hset("{q}:ckpt", "9-1", "1")
     server.r.xadd("q", {"payload": "first && exit 1; exit 0", "redisq.attempt": "2"}, "9-1")
     wait_until(lambda: "reading a checkpoint" in s.log("q"), 20, "it is refused, and says so")
     assert shell.runs() == []
-    server.r.execute_command("ACL", "SETUSER", "default", "+@all")
+    server.r.execute_command("ACL", "SETUSER", server.user, "+@all")
     nothing_is_left(s, server)
     assert shell.runs() == [("2", "1", "1")]
 
