@@ -81,6 +81,11 @@ int needs_words(const struct need *n, const struct keys *k, const char *group, s
 	return argc;
 }
 
+bool needs_is_multi(const struct need *n)
+{
+	return strcmp(n->acl, "multi") == 0;
+}
+
 static bool says(const char *text, const char *const *words)
 {
 	for (; *words; words++)

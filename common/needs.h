@@ -58,6 +58,8 @@ const char *needs_key(const struct need *n, const struct keys *k, struct buf *st
 /* The words to send; returns how many. Borrowed from the table, `k`, `group` and `store`. */
 int needs_words(const struct need *n, const struct keys *k, const char *group, struct buf *store,
 		const char *words[NEED_WORDS_MAX]);
+/* MULTI: what is sent next must be EXEC or DISCARD, which may not be permitted either. */
+bool needs_is_multi(const struct need *n);
 /* `error`: the text of an error reply, NULL for any other reply. */
 enum need_answer needs_judge(const char *error);
 

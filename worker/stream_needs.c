@@ -21,9 +21,15 @@ struct asking {
 	struct buf without;           /* what we do without, and what that costs */
 };
 
+/* A transaction on the link that others use is not for trying: EXEC has to tell. */
+static bool is_asked(enum need_who who, const struct need *n)
+{
+	return n->who == who && !needs_is_multi(n);
+}
+
 static void next_row(struct asking *a)
 {
-	while (a->at < needs_count() && needs_at(a->at)->who != a->who)
+	while (a->at < needs_count() && !is_asked(a->who, needs_at(a->at)))
 		a->at++;
 }
 
@@ -95,7 +101,7 @@ static void ask(struct queue *q, enum need_who who)
 		struct args args;
 		int argc;
 
-		if (needs_at(i)->who != who)
+		if (!is_asked(who, needs_at(i)))
 			continue;
 		argc = needs_words(needs_at(i), &q->keys, q->c->group, &store, words);
 		args_init(&args);

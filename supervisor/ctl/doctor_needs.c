@@ -2,6 +2,23 @@
 #include "doctor.h"
 #include "needs.h"
 
+static int end_transaction(struct doctor *d)
+{
+	redisReply *r = DOCTOR_ASK(d, "DISCARD");
+
+	if (r && doctor_error(r)) {
+		redis_free(r);
+		r = DOCTOR_ASK(d, "EXEC"); /* of nothing */
+	}
+	if (!r)
+		return -1;
+	if (doctor_error(r))
+		err_set(d->e, EXIT_FORCED, "MULTI is permitted, but neither EXEC nor DISCARD: %s",
+			doctor_error(r));
+	redis_free(r);
+	return d->e->code ? -1 : 0;
+}
+
 /* The answer to one row. -1: Redis is gone. */
 static int try_row(struct doctor *d, const struct conf_queue *q, const struct keys *k,
 		   const struct need *n, enum need_answer *answer)
@@ -17,9 +34,7 @@ static int try_row(struct doctor *d, const struct conf_queue *q, const struct ke
 		return -1;
 	*answer = needs_judge(doctor_error(r));
 	redis_free(r);
-	if (strcmp(n->acl, "multi") == 0 && *answer == NEED_HAVE)
-		redis_free(DOCTOR_ASK(d, "DISCARD"));
-	return 0;
+	return needs_is_multi(n) && *answer == NEED_HAVE ? end_transaction(d) : 0;
 }
 
 static int look(struct doctor *d, const struct conf_queue *q, const struct keys *k,

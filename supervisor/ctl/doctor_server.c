@@ -98,7 +98,12 @@ static void look_at_transport(struct doctor *d)
 
 	if (redis_addr_resolve(conf_redis(d->conf), &a, &ignored) != 0)
 		return;
-	if (a.transport == REDIS_UNIX)
+	if (a.tls)
+		finding_fine(d->f, "tls", "in use%s",
+			     conf_redis(d->conf)->tls_verify == CONF_TLS_VERIFY_YES
+				     ? ""
+				     : ", the certificate is not verified");
+	else if (a.transport == REDIS_UNIX)
 		finding_fine(d->f, "tls", "not needed: a unix socket");
 	else if (strncmp(a.host, "127.", 4) == 0 || strcmp(a.host, "::1") == 0 ||
 		 strcmp(a.host, "localhost") == 0)
