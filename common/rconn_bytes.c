@@ -198,7 +198,8 @@ void link_read(struct rconn *c)
 			return;
 		if (c->reply_bytes > REPLY_MAX)
 			link_fail(c, TROUBLE_LINK, "a reply larger than %lld bytes", REPLY_MAX);
-		if (c->failing || (size_t)n < sizeof(bytes))
+		/* A full record, or more, is seldom the last. */
+		if (c->failing || n < RCONN_READ_MIN)
 			return;
 	}
 }

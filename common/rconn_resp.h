@@ -8,7 +8,7 @@
 #include "buf.h"
 
 /* Room for the text of an error. */
-#define RCONN_WHY_MAX 256
+#define RCONN_WHY_MAX 400
 /* A reply with a longer array than this is a protocol error: the reader allocates what an array's
  * header says before it has seen an element. */
 #define RESP_ARRAY_MAX (1024 * 1024)

@@ -29,7 +29,7 @@ struct rconn_io {
 	bool stands;      /* the socket is connected; finish() is about what follows that */
 	bool wants_read;  /* finish() or write() goes on when the socket is readable */
 	bool wants_write; /* read() goes on when the socket is writable */
-	char why[256];    /* what failed, for people; "" = errno says it */
+	char why[320];    /* what failed, for people; "" = errno says it */
 };
 
 #define RCONN_IO_NONE ((struct rconn_io){.fd = -1})

@@ -101,11 +101,11 @@ static bool is_kind(const char *path, mode_t kind, const char *key, const char *
 
 	if (!path)
 		return true;
-	if (stat(path, &st) < 0)
-		snprintf(why, TLS_WHY_MAX, "%s %.120s: %s; give a path that this user can read",
+	if (stat(path, &st) < 0 || access(path, R_OK) < 0)
+		snprintf(why, TLS_WHY_MAX, "%s %.150s: %s; give a path that this user can read",
 			 key, path, strerror(errno));
 	else if ((st.st_mode & S_IFMT) != kind)
-		snprintf(why, TLS_WHY_MAX, "%s %.120s is not a %s; give one", key, path, word);
+		snprintf(why, TLS_WHY_MAX, "%s %.150s is not a %s; give one", key, path, word);
 	else
 		return true;
 	return false;

@@ -14,7 +14,7 @@
 #define TLS_MODULE_ABI 1
 #define TLS_MODULE_FILE "redisq-tls.so"
 #define TLS_MODULE_SYMBOL "redisq_tls_module"
-#define TLS_WHY_MAX 256
+#define TLS_WHY_MAX 320
 
 /* Paths are borrowed and may be NULL; with neither CA the system's store is trusted. */
 struct tls_settings {

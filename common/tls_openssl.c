@@ -14,6 +14,7 @@
 
 #include "tls_session.h"
 
+_Static_assert(sizeof(((struct rconn_io *)NULL)->why) >= TLS_WHY_MAX, "words fit");
 _Static_assert(RCONN_READ_MIN >= SSL3_RT_MAX_PLAIN_LENGTH, "a record fits into every read");
 
 struct tls_context {

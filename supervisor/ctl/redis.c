@@ -9,7 +9,7 @@ struct redis {
 	struct rconn *link;
 	const char *from; /* borrowed from the target; NULL = the url is this program's own */
 	bool is_down;     /* a try has failed since redis_ready() began to wait */
-	char why[256];
+	char why[400];
 };
 
 static void on_ready(void *arg)

@@ -1,8 +1,10 @@
 """rediss://: the same work over TLS, and a word for everything that can be wrong with it."""
 import collections
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 
 import pytest
@@ -306,11 +308,32 @@ def test_a_wrong_file_fails_the_reload_and_the_old_workers_go_on(sup, server, ce
             redis=certs.keys(client=True, url=server.tls_url()))
     pids = {w["pid"] for w in s.wait_ready(2)}
     replace(certs.key("client"), certs.key("ca"))
-    assert s.ctl("reload").returncode != 0
+    done = s.ctl("reload")
+    assert done.returncode == 1 and "is not the key of tls_cert_file" in done.err, done.err
     server.add("q", b"x")
     server.wait_empty("q")
     assert {w["pid"] for w in s.ready()} == pids
     assert "is not the key of tls_cert_file" in s.log("q")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start workers as another user")
+def test_a_key_that_the_workers_user_cannot_read(sup, server, certs):
+    with tempfile.TemporaryDirectory(prefix="rqc", dir="/tmp") as there:
+        check_unreadable_key(sup, server, certs, there)
+
+
+def check_unreadable_key(sup, server, certs, there):
+    certs.dir = shutil.copytree(certs.dir, there, dirs_exist_ok=True)
+    os.chmod(there, 0o755)
+    os.chmod(certs.key("client"), 0o600)
+    s = sup(queues={"q": {"handler": "exec true", "cwd": "/"}},
+            supervisor={"workers": 1, "user": "nobody"},
+            redis=certs.keys(client=True, url=server.tls_url()))
+    wait_until(lambda: "client.key: Permission denied; give a path that this user can read"
+               in s.log("q"))
+    os.chmod(certs.key("client"), 0o644)
+    server.add("q", b"x")
+    server.wait_empty("q", 30)
 
 
 def test_a_link_that_comes_back_has_the_certificates_of_the_day(sup, server, certs, journal):

@@ -29,6 +29,7 @@ struct fake_tls {
 	struct buf out; /* not sent yet */
 	/* The test's side. */
 	size_t step;  /* most bytes at a time; 0 = all */
+	long quota;   /* bytes that may still go out; -1 = all */
 	long flip;    /* which bit of what goes out first is turned over; -1 = none */
 	bool one_way; /* after the first flight comes the end */
 	bool mute;    /* says nothing, reads nothing */
@@ -71,13 +72,18 @@ static inline X509 *fake_cert(EVP_PKEY *key, const char *cn, const char *san, lo
 static inline void fake_tls_send(struct fake_tls *f)
 {
 	size_t n = f->step && f->step < f->out.len ? f->step : f->out.len;
-	ssize_t sent = n ? send(f->fd, f->out.data, n, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
+	ssize_t sent;
 
+	if (f->quota >= 0 && n > (size_t)f->quota)
+		n = (size_t)f->quota;
+	sent = n ? send(f->fd, f->out.data, n, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
+	if (f->quota >= 0 && sent > 0)
+		f->quota -= sent;
 	if (sent > 0)
 		buf_consume(&f->out, (size_t)sent);
 	else if (sent < 0 && errno != EAGAIN)
 		buf_clear(&f->out); /* nobody hears it any more */
-	if (f->out.len > 0)
+	if (f->out.len > 0 && f->quota != 0)
 		ev_io_start(f->loop, &f->to_client);
 	else
 		ev_io_stop(f->loop, &f->to_client);
@@ -240,7 +246,7 @@ static inline void fake_tls_init(struct fake_tls *f, struct ev_loop *loop)
 	memset(f, 0, sizeof(*f));
 	f->loop = loop;
 	f->fd = f->behind = -1;
-	f->flip = -1;
+	f->flip = f->quota = -1;
 	buf_init(&f->out);
 	f->ctx = SSL_CTX_new(TLS_server_method());
 	f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

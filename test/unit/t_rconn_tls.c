@@ -184,6 +184,85 @@ static void test_keys_may_be_renewed(void **state)
 	assert_int_equal(t->x.n_down, 0);
 }
 
+static void some_turns(struct tls_fixture *t)
+{
+	for (int i = 0; i < 50; i++)
+		ev_run(t->x.loop, EVRUN_NOWAIT);
+}
+
+/* The answer to a new key finds no room. */
+static void test_keys_may_be_renewed_while_output_is_stuck(void **state)
+{
+	struct tls_fixture *t = *state;
+	char *body = xcalloc(1, LARGE);
+	struct rconn_arg argv[] = {{"SET", 3}, {body, LARGE}};
+
+	fixture_ready(&t->x);
+	t->x.fake.on_command = say_large;
+	t->front.mute = true;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rconn_send(t->x.link, 2, argv, 0, on_large, &t->x), 0);
+	some_turns(t);
+	assert_int_equal(SSL_key_update(t->front.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+	SSL_do_handshake(t->front.ssl);
+	fake_tls_flush(&t->front);
+	some_turns(t);
+	t->front.mute = false;
+	ev_io_start(t->x.loop, &t->front.from_client);
+	assert_true(run_until(t->x.loop, &t->x.n_replies, 3));
+	assert_int_equal(t->x.n_down, 0);
+	free(body);
+}
+
+static int take_anybody(int ok, X509_STORE_CTX *x)
+{
+	(void)ok;
+	(void)x;
+	return 1;
+}
+
+/* Half of a message to TLS itself came in: OpenSSL writes nothing until it has the rest. Its ticket
+ * is large because our certificate is in it. */
+static void test_a_write_waits_for_the_rest_of_a_ticket(void **state)
+{
+	static const char name[] = "DNS:a-name-that-is-long-so-that-thirty-of-it-fill-a-ticket.%d";
+	struct tls_fixture *t = *state;
+	struct buf san = BUF_INIT;
+	char mine[80];
+	X509 *cert;
+
+	for (int i = 0; i < 30; i++) {
+		buf_adds(&san, i ? "," : "");
+		buf_addf(&san, name, i);
+	}
+	cert = fake_cert(t->key, "me", san.data, -60, DAY_S);
+	snprintf(mine, sizeof(mine), "%s/mine.pem", t->x.dir);
+	write_pem(mine, cert, t->key);
+	t->x.conf.tls_cert_file = t->x.conf.tls_key_file = mine;
+	SSL_CTX_set_verify(t->front.ctx, SSL_VERIFY_PEER, take_anybody);
+	SSL_CTX_set_session_id_context(t->front.ctx, (const unsigned char *)"x", 1);
+	SSL_CTX_set_max_send_fragment(t->front.ctx, 512);
+	t->x.fake.on_command = echo;
+	fixture_ready(&t->x);
+	assert_int_equal(SSL_new_session_ticket(t->front.ssl), 1);
+	t->front.quota = 800;
+	SSL_do_handshake(t->front.ssl);
+	fake_tls_flush(&t->front);
+	some_turns(t);
+	assert_true(t->front.out.len > 0);
+	fixture_send_number(&t->x, 5);
+	some_turns(t);
+	assert_int_equal(t->x.fake.n_commands, 0);
+	t->front.quota = -1;
+	fake_tls_send(&t->front);
+	assert_true(run_until(t->x.loop, &t->x.n_replies, 1));
+	assert_int_equal(t->x.replies[0], 5);
+	assert_int_equal(t->x.n_down, 0);
+	unlink(mine);
+	X509_free(cert);
+	buf_release(&san);
+}
+
 static void test_renegotiation_is_refused(void **state)
 {
 	struct tls_fixture *t = *state;
@@ -408,7 +487,7 @@ static void test_a_spoilt_handshake_never_stands(void **state)
 	struct tls_fixture *t = *state;
 
 	t->front.one_way = true;
-	for (long bit = 0; bit < 7000; bit += 23) {
+	for (long bit = 0; bit < 7000; bit += 47) {
 		t->front.flip = bit;
 		t->x.n_down = 0;
 		fixture_start(&t->x);
@@ -504,6 +583,8 @@ int main(void)
 		T(test_a_handshake_byte_by_byte),
 		T(test_megabytes_go_both_ways),
 		T(test_keys_may_be_renewed),
+		T(test_keys_may_be_renewed_while_output_is_stuck),
+		T(test_a_write_waits_for_the_rest_of_a_ticket),
 		T(test_renegotiation_is_refused),
 		T(test_goodbye_ends_a_link),
 		T(test_an_end_without_goodbye_ends_a_link),
