@@ -161,9 +161,10 @@ $(OUT)/unit/t_%: $(OBJ)/test/unit/t_%.o $(OUT)/libredisq.a
 unit: $(if $(T),$(addprefix $(OUT)/unit/,$(T)),$(UNIT_BIN))
 	@sh test/unit/run $^
 
-# Its servers speak TLS. The module is looked for beside the program.
-$(OUT)/unit/t_rconn_tls: LDLIBS += -lssl -lcrypto
-$(OUT)/unit/t_rconn_tls $(OUT)/unit/t_conf_read: | $(OUT)/unit/redisq-tls.so
+# Their servers speak TLS. The module is looked for beside the program.
+TLS_TESTS := $(addprefix $(OUT)/unit/,t_rconn_tls t_tls_trust)
+$(TLS_TESTS): LDLIBS += -lssl -lcrypto
+$(TLS_TESTS) $(OUT)/unit/t_conf_read: | $(OUT)/unit/redisq-tls.so
 $(OUT)/unit/redisq-tls.so: $(OUT)/redisq-tls.so
 	@mkdir -p $(@D) && ln -sf ../redisq-tls.so $@
 
