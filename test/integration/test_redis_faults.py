@@ -146,8 +146,10 @@ REFUSED += [
         lambda t: t.secret.write_text("new\n"), user=True, blind=True, says="WRONGPASS"),
     Row("no user", lambda t: t.server.r.execute_command("ACL", "DELUSER", "w"),
         acl("on", ">p", "~*", "&*", "+@all"), user=True, blind=True, says="WRONGPASS"),
-    Row("noperm", acl("-@all"), acl("+@all"), user=True, says="NOPERM"),
-    Row("noperm read", acl("-xreadgroup"), acl("+@all"), user=True, says="xreadgroup",
+    # Once in all a worker tries each of its commands, to say which it may not use.
+    Row("noperm", acl("-@all"), acl("+@all"), user=True, says="NOPERM", commands=100),
+    Row("noperm read", acl("-xreadgroup"), acl("+@all"), user=True, commands=100,
+        says="may not use xreadgroup on q; grant it: ACL SETUSER ... +xreadgroup",
         settles=True, some=True),
     Row("maxclients", steps(config(maxclients="1"), hang_up), config(maxclients="1000"),
         blind=True, met=lambda t: t.server.r.info("stats")["rejected_connections"] >= 6),
