@@ -7,6 +7,7 @@
 #   make DEVELOPER=1        warnings are errors       make V=1       whole command lines
 #   make run                a demonstration that ends by itself
 #   make test               everything that must hold; ends with "N passed, N failed"
+#   make tsan               what runs in threads, under the thread sanitizer
 #   make chaos SECONDS=120  faults of all kinds at random (SEED=N repeats a run), on the asan programs
 #   make bench              figures against the peers and what Redis can serve; ROWS=, N=, RUNS=, SHORT=1
 #   make install DESTDIR= PREFIX=/usr/local           make uninstall with the same
@@ -216,6 +217,16 @@ tools: $(TOOLS)
 # make integration T=test/integration/test_drain.py     on the programs of this VARIANT
 integration: all tools
 	REDISQ_BUILD=$(abspath $(OUT)) /usr/bin/python3 -m pytest -q $(or $(T),test/integration)
+
+# make tsan            what runs in threads, under the thread sanitizer
+ifeq ($(VARIANT),tsan)
+tsan: all tools
+	@$(MAKE) --no-print-directory VARIANT=tsan unit T="t_so_pool t_so_run"
+	@REDISQ_BUILD=$(abspath $(OUT)) /usr/bin/python3 -m pytest -q test/integration/test_so.py
+else
+tsan:
+	@$(MAKE) --no-print-directory VARIANT=tsan tsan
+endif
 
 # make chaos SECONDS=120 SEED=7 [VARIANT=release]
 chaos:

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "so_pool_parts.h"
 
@@ -105,21 +106,24 @@ static void bring_back_the_first(struct so_pool *p)
 		if (errno != EINTR)
 			break;
 	}
-	p->events.end(p->arg);
+	/* It may come just now: one of the two goes on from here. */
+	if (!atomic_exchange(&p->end_is_taken, true))
+		p->events.end(p->arg);
 }
 
-/* Turn after turn, until it is over or somebody else carries it. */
-static void carry(struct so_thread *t)
+/* Turn after turn, until it is over (true) or somebody else carries it. */
+static bool carry(struct so_thread *t)
 {
 	struct so_pool *p = t->pool;
 
 	while (p->events.turn(p->arg)) {
 		if (so_is_brisk(p) && so_has_jobs(p) && !work_between_turns(t))
-			return;
+			return false;
 	}
 	atomic_store(&p->over, true);
 	if (!so_is_first(t))
 		bring_back_the_first(p);
+	return true;
 }
 
 void so_pool_lead(struct so_pool *p)
@@ -129,10 +133,13 @@ void so_pool_lead(struct so_pool *p)
 	t->id = pthread_self();
 	INVARIANT(sem_init(&first_is_back, 0, 0) == 0);
 	p->can_lead = true;
-	carry(t);
-	if (atomic_load(&p->over))
+	if (carry(t))
 		return;
 	so_follow(t);
+	if (atomic_exchange(&p->end_is_taken, true))
+		for (;;)
+			pause(); /* too late: another ends the process */
+	/* Whoever ended it waits for this; nobody does when it was ourselves, as a guard. */
 	sem_post(&first_is_back);
 }
 

@@ -10,7 +10,7 @@ const char *so_lib_fault(const struct redisq_handler *api, char out[128])
 		return "it exports no redisq_handler; see redisq_handler.h";
 	if (api->abi != REDISQ_ABI) {
 		snprintf(out, 128,
-			 "built for version %u of redisq_handler.h, this worker has %u; build it "
+			 "built for version %u of redisq_handler.h, this worker has %d; build it "
 			 "again",
 			 (unsigned)api->abi, REDISQ_ABI);
 		return out;
@@ -37,8 +37,10 @@ static int load(struct so_lib *l, const char *path, struct err *e)
 	const char *fault;
 
 	l->dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!l->dl)
-		return err_set(e, EXIT_CONFIG, "%s: %s", path, load_error(path));
+	if (!l->dl) {
+		err_set(e, EXIT_CONFIG, "%s: %s", path, load_error(path));
+		return -1;
+	}
 	l->api = dlsym(l->dl, "redisq_handler");
 	fault = so_lib_fault(l->api, text);
 	if (!fault)

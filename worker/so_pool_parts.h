@@ -63,7 +63,8 @@ struct so_pool {
 	_Atomic int64_t left_ns;           /* when it was last put down */
 	_Atomic(struct so_thread *) guard; /* NULL: nobody looks */
 	_Atomic bool over;                 /* the last turn was the last */
-	_Atomic bool stopped_some;         /* so_pool_stop_thread() was called */
+	_Atomic bool end_is_taken; /* by the first thread, or by the one that could not wait */
+	_Atomic bool stopped_some; /* so_pool_stop_thread() was called */
 };
 
 /* so_pool.c */
