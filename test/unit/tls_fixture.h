@@ -19,7 +19,7 @@ struct tls_fixture {
 
 static inline void write_pem(const char *path, X509 *cert, EVP_PKEY *key)
 {
-	char fresh[80];
+	char fresh[128];
 	FILE *f;
 
 	snprintf(fresh, sizeof(fresh), "%s.new", path);
