@@ -7,7 +7,7 @@
 
 #include "tls_context.h"
 
-/* Loaded as long as there is a session: the first open() has seen to that. */
+/* Of every session there is; the first open() that succeeds sets it for good. */
 static const struct tls_module *module;
 
 static void tls_close(struct rconn_io *io)
@@ -21,13 +21,15 @@ static void tls_close(struct rconn_io *io)
 static int tls_open(struct rconn_io *io, const struct rconn_addr *to, const struct conf_redis *conf,
 		    const char *host)
 {
+	const struct tls_module *m;
 	struct tls_context *context;
 
-	module = tls_context_get(conf, &context, io->why);
-	if (!module) {
+	m = tls_context_get(conf, &context, io->why);
+	if (!m) {
 		errno = EPROTO;
 		return -1;
 	}
+	module = m;
 	io->why[0] = '\0';
 	if (rconn_plain.open(io, to, conf, host) < 0)
 		return -1;

@@ -114,7 +114,10 @@ static bool set_rules(SSL_CTX *ssl, bool verify)
 				      SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_default_passwd_cb(ssl, no_passphrase);
-	SSL_CTX_set_verify(ssl, verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, on_verify);
+	if (verify)
+		SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, on_verify);
+	else
+		SSL_CTX_set_verify(ssl, SSL_VERIFY_NONE, NULL);
 	/* The system's policy may ask for more than we do. */
 	return SSL_CTX_get_min_proto_version(ssl) >= TLS1_2_VERSION ||
 	       SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1;
@@ -173,18 +176,18 @@ static struct tls_context *context_new(const struct tls_settings *s, char why[TL
 /* ------------------------------------------------------------------ a session */
 
 /* An address is proved by the certificate's addresses, a name by its names; only names are SNI. */
-static bool expect(SSL *ssl, const char *host)
+static bool expect_host(struct tls_session *s)
 {
-	X509_VERIFY_PARAM *p = SSL_get0_param(ssl);
+	X509_VERIFY_PARAM *p = SSL_get0_param(s->ssl);
 	char bare[64];
-	int n = (int)strcspn(host, "%"); /* fe80::1%eth0 */
+	int n = (int)strcspn(s->host, "%"); /* fe80::1%eth0 */
 
-	if (snprintf(bare, sizeof(bare), "%.*s", n, host) < (int)sizeof(bare) &&
+	if (snprintf(bare, sizeof(bare), "%.*s", n, s->host) < (int)sizeof(bare) &&
 	    X509_VERIFY_PARAM_set1_ip_asc(p, bare) == 1)
 		return true;
 	X509_VERIFY_PARAM_set_hostflags(p, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-	return X509_VERIFY_PARAM_set1_host(p, host, 0) == 1 &&
-	       SSL_set_tlsext_host_name(ssl, host) == 1;
+	return X509_VERIFY_PARAM_set1_host(p, s->host, 0) == 1 &&
+	       SSL_set_tlsext_host_name(s->ssl, s->host) == 1;
 }
 
 static void end(struct rconn_io *io)
@@ -222,7 +225,7 @@ static int begin(struct rconn_io *io, struct tls_context *t, const char *host)
 	SSL_set_bio(s->ssl, socket, socket);
 	SSL_set_ex_data(s->ssl, io_index, io);
 	SSL_set_connect_state(s->ssl);
-	if (expect(s->ssl, host))
+	if (expect_host(s))
 		return 0;
 	tls_words_file(io->why, "the host of the url", host);
 	end(io);

@@ -50,6 +50,9 @@ static void test_tls_verify_no_believes_everybody(void **state)
 	t->x.conf.tls_verify = CONF_TLS_VERIFY_NO;
 	fixture_ready(&t->x);
 	works(t);
+	/* And blames no certificate for what happens later. */
+	shutdown(t->front.fd, SHUT_WR);
+	falls(t, "Redis closed the connection");
 }
 
 static void test_a_name_is_asked_for_by_sni(void **state)
