@@ -29,7 +29,7 @@ def test_done_goes_the_short_way(so, server, links, library):   # noqa: F811
     wait_done(server, 500)
     server.wait_empty("q")
     assert server.counters("q") == {"done": 500} and library.runs() == {i: 1 for i in ids}
-    assert links.seen["EXEC"] == links.seen["XDEL"] >= 125 and server.xlen("q") == 0
+    assert links.seen["XACK"] == links.seen["XDEL"] >= 125 and server.xlen("q") == 0
     assert not server.r.exists("{q}:ckpt", "{q}:progress", "{q}:crash", "{q}:bodies")
 
 
@@ -38,7 +38,7 @@ def test_with_on_done_ack_the_entries_stay(so, server, links, library):     # no
     server.add("q", *[b"x"] * 50)
     wait_done(server, 50)
     wait_until(lambda: server.n_pending("q") == 0)
-    assert links.seen["EXEC"] >= 1 and links.seen["XDEL"] == 0 and server.xlen("q") == 50
+    assert links.seen["XACK"] >= 1 and links.seen["XDEL"] == 0 and server.xlen("q") == 50
 
 
 @pytest.mark.parametrize("knobs,keys", [
@@ -51,7 +51,7 @@ def test_what_has_more_to_it_is_the_scripts(so, server, links, library, knobs, k
     server.add("q", do(knobs))
     wait_done(server, 1)
     server.wait_empty("q")
-    assert links.seen["EXEC"] == 0 and server.counters("q")["done"] == 1
+    assert links.seen["XACK"] == 0 and server.counters("q")["done"] == 1
     assert not server.r.exists("{q}:ckpt", "{q}:progress", "{q}:crash", "{q}:bodies")
 
 
