@@ -480,6 +480,8 @@ def test_children_that_differ_in_slots_fill_all_places(sup, server, pipes, tmp_p
     s = sup(queues={"q": dict(FAST, concurrency=4, handler="pipe sh %s %s %s sleep=200"
                               % (wrap, pipes.program, pipes.path))}, supervisor={"workers": 1})
     s.wait_ready(1)
+    wait_until(lambda: s.log("q").count("is ready: 4 tasks") == 3)
+    wait_until(lambda: len(living(pipes)) == 4, what="all of them stay")
     server.add("q", *[b"x"] * 40)
     server.wait_empty("q")
     assert pipes.most_at_once() == 4
