@@ -51,6 +51,7 @@ struct board {
 	_Atomic int64_t client_id[2]; /* CLIENT ID of the fetch and cmd links, 0 = unknown */
 	char run_id[44];              /* of the server those belong to */
 	char nonce[36];               /* of the claim */
+	/* Empty before it has one, and when it leaves in good order: nothing is left under it. */
 	char consumer[BOARD_NAME_MAX];
 	struct board_task tasks[]; /* n_tasks, and after them n_groups x _Atomic int32_t */
 };

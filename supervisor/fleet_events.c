@@ -225,7 +225,7 @@ static enum proc_event on_death(void *arg, struct proc *p, const struct last_exi
 	if (left->n > 0)
 		dig_grave(f, p, left);
 	credit_close(&f->credit, &p->credit);
-	if (how->cause == CAUSE_EXIT && how->code == EXIT_CONFIG && !p->refused)
+	if (how->cause == CAUSE_EXIT && how->code == EXIT_CONFIG && !p->refused && !p->was_ready)
 		p->refused = xstrdup("exit 78 without a reason; its log has more");
 	if (p->want || how->signal || how->code != 0)
 		s->last_exit = *how;

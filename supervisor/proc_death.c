@@ -90,6 +90,18 @@ static void describe(const struct last_exit *how, bool core, struct buf *out)
 		buf_adds(out, " (killed at a limit)");
 }
 
+/*
+ * It said what it had to say before it ended with that status. A library in it may end it, too, and
+ * with any status: that is a death like others, whoever it was that called exit().
+ */
+static bool in_good_order(const struct proc *p, const struct last_exit *how)
+{
+	if (how->cause != CAUSE_EXIT)
+		return false;
+	return how->code == 0 ? !p->board->consumer[0]
+			      : how->code == EXIT_CONFIG && (p->refused || !p->was_ready);
+}
+
 /* Whether what it ran is charged with a crash: not when it left by itself, or we made it leave. */
 static bool crashed(const struct proc *p, const struct last_exit *how)
 {
@@ -99,7 +111,7 @@ static bool crashed(const struct proc *p, const struct last_exit *how)
 	case CAUSE_STUCK:
 		return true;
 	case CAUSE_EXIT:
-		return p->want && how->code != 0 && how->code != EXIT_CONFIG;
+		return p->want && !in_good_order(p, how);
 	case CAUSE_KILLED:
 	case CAUSE_SPAWN:
 	case CAUSE_N:
@@ -115,8 +127,8 @@ static void write_obituary(const struct proc *p, const struct last_exit *how, st
 	struct buf cause = BUF_INIT;
 
 	obituary_init(who);
-	/* One that left in good order has settled or released all and removed its name. */
-	if (!b->consumer[0] || (how->cause == CAUSE_EXIT && how->code == 0))
+	/* One that left in good order has settled or released all, and says no name any more. */
+	if (!b->consumer[0])
 		return;
 	who->consumer = xmemdup0(b->consumer, strnlen(b->consumer, sizeof(b->consumer)));
 	snprintf(who->nonce, sizeof(who->nonce), "%.*s", (int)sizeof(b->nonce), b->nonce);

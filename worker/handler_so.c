@@ -295,6 +295,25 @@ static void unwatch(struct handler *h)
 
 /* ------------------------------------------------------------------ the handler */
 
+/* A library is there; of the process, as exit() is. */
+static _Atomic bool has_library;
+
+/*
+ * exit() called by the library, in the middle of its tasks: with status 0 that would look as if all
+ * were done, with 78 as if the queue were refused. It is a crash.
+ */
+static void on_exit_called(void)
+{
+	static const char text[] = "the library has called exit(): SIGABRT\n";
+	ssize_t n;
+
+	if (!atomic_load(&has_library))
+		return;
+	n = write(STDERR_FILENO, text, sizeof(text) - 1);
+	(void)n;
+	abort();
+}
+
 static struct handler *so_open(struct worker *w)
 {
 	struct handler *h = xcalloc(1, sizeof(*h));
@@ -313,6 +332,9 @@ static struct handler *so_open(struct worker *w)
 		environ = h->env.v;
 	/* Its lines are to be seen when they end, as on a terminal. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	atomic_store(&has_library, true);
+	if (atexit(on_exit_called) != 0)
+		log_warning("exit() called by the library will go unseen");
 	return h;
 }
 
@@ -424,6 +446,7 @@ static void so_free(struct handler *h)
 			so_run_release(&h->slots[i].run);
 		free(h->slots);
 	}
+	atomic_store(&has_library, false);
 	environ = h->env_before;
 	strv_release(&h->env);
 	free(h->env_error);

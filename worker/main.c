@@ -93,6 +93,8 @@ static void take_down(struct worker *w)
 	ev_run(w->loop, EVRUN_NOWAIT);
 	log_set_writer(NULL, NULL);
 	frames_free(w->frames, 1000);
+	if (worker_exit_code(w) == 0)
+		w->board->consumer[0] = '\0'; /* nothing is left under that name */
 	board_unmap(w->board);
 	if (w->abandons_threads)
 		_exit(worker_exit_code(w)); /* exit() would run destructors beside those threads */

@@ -133,14 +133,17 @@ void so_pool_lead(struct so_pool *p)
 	t->id = pthread_self();
 	INVARIANT(sem_init(&first_is_back, 0, 0) == 0);
 	p->can_lead = true;
-	if (carry(t))
-		return;
-	so_follow(t);
-	if (atomic_exchange(&p->end_is_taken, true))
-		for (;;)
-			pause(); /* too late: another ends the process */
-	/* Whoever ended it waits for this; nobody does when it was ourselves, as a guard. */
-	sem_post(&first_is_back);
+	pthread_cleanup_push(so_on_early_end, NULL);
+	if (!carry(t)) {
+		so_follow(t);
+		if (atomic_exchange(&p->end_is_taken, true))
+			for (;;)
+				pause(); /* too late: another ends the process */
+		/* Whoever ended it waits for this; nobody does when it was ourselves, as a guard.
+		 */
+		sem_post(&first_is_back);
+	}
+	pthread_cleanup_pop(0);
 }
 
 /* ------------------------------------------------------------------ guarding it */

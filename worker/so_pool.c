@@ -227,9 +227,20 @@ void so_follow(struct so_thread *t)
 	}
 }
 
+void so_on_early_end(void *arg ATTR_UNUSED)
+{
+	static const char text[] = "a task has ended its thread (pthread_exit): SIGABRT\n";
+	ssize_t n = write(STDERR_FILENO, text, sizeof(text) - 1);
+
+	(void)n;
+	abort();
+}
+
 static void *thread_main(void *arg)
 {
+	pthread_cleanup_push(so_on_early_end, NULL);
 	so_follow(arg);
+	pthread_cleanup_pop(0);
 	return NULL;
 }
 

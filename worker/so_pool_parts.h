@@ -19,6 +19,9 @@
 
 #define CACHE_LINE 64
 
+/* A job that ended its thread would never come back, nor would the place of that thread. */
+void so_on_early_end(void *arg);
+
 struct so_thread {
 	pthread_t id;
 	struct so_pool *pool; /* borrowed */

@@ -9,6 +9,7 @@
  *   code=N delay=MS error=TEXT     in the result ('~' stands for a blank)
  *   until=N               return=, code= and segv= only while attempt < N
  *   segv=1                crash
+ *   exit=N _exit=N leave=1         exit(N), _exit(N), pthread_exit()
  *   result=TEXT           redisq_set_result()
  *   progress=TEXT checkpoint=TEXT
  *   say=TEXT cry=TEXT     a line on stdout, stderr
@@ -129,6 +130,12 @@ static int do_it(const struct redisq_task *t, struct redisq_result *r, const cha
 	say_what_it_was_told(t, text);
 	if (number(text, "until") && t->attempt >= number(text, "until"))
 		return 0;
+	if (knob(text, "exit", v))
+		exit((int)number(text, "exit"));
+	if (knob(text, "_exit", v))
+		_exit((int)number(text, "_exit"));
+	if (number(text, "leave"))
+		pthread_exit(NULL);
 	if (number(text, "segv"))
 		crash();
 	if (knob(text, "gate", v))

@@ -115,6 +115,8 @@ static void note(const char *text)
 
 static void leave(int code)
 {
+	if (code == 0 && me.board)
+		me.board->consumer[0] = '\0'; /* in good order */
 	_exit(code);
 }
 

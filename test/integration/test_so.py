@@ -308,6 +308,29 @@ def test_a_crash_costs_the_guilty_task_its_attempts_and_no_other(so, server, lib
     s.wait_ready(2)
 
 
+@pytest.mark.parametrize("knob,cause,says", [
+    ("exit=0", "signal 6 SIGABRT", "the library has called exit(): SIGABRT"),
+    ("exit=78", "signal 6 SIGABRT", "the library has called exit(): SIGABRT"),
+    ("_exit=0", "exit 0", "died: exit 0"),
+    ("_exit=78", "exit 78", "died: exit 78"),
+    ("leave=1", "signal 6 SIGABRT", "a task has ended its thread (pthread_exit): SIGABRT"),
+])
+def test_a_library_that_ends_the_worker_has_crashed(so, server, library, knob, cause, says):
+    """Whatever the status: nobody takes it for a worker that has drained, or whose queue is refused
+    (which would park the slots one after the other), and its tasks run again at once."""
+    s = so(supervisor={"workers": 2})
+    s.wait_ready(2)
+    server.add("q", *[do("sleep=3")] * 10)
+    poison, = server.add("q", do(knob))
+    server.add("q", *[do("sleep=3")] * 10)
+    wait_done(server, 20, 25)                    # a lease is longer
+    letter, = wait_until(lambda: letters(server))
+    assert letter["redisq.id"] == poison and letter["redisq.reason"] == "crashes"
+    assert letter["redisq.error"] == "worker %s, crash 3" % cause
+    assert says in s.log("q")
+    s.wait_ready(2)
+
+
 def test_a_killed_worker_takes_its_threads_along(so, server, library, gates):
     s = so()
     server.add("q", *[do("deaf=%s" % gates[0].path)] * 4)
