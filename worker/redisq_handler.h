@@ -36,14 +36,14 @@
  *	redisq-supervisor -e -q pictures -k so -- ./resize.so
  *
  * Threads. handle() is called from any thread of the worker, from up to `concurrency` of them at
- * the same time: what the library shares between calls it has to lock. `place` is 0 ... concurrency
- * - 1, and no other task has the same at the same time: a table with so many rows keeps a connection
- * for each. Stacks have 1 MiB; all signals but those of faults are blocked in most threads, and
- * SIGPIPE does not happen: look at EPIPE. init() and fini() are called once per worker, with no task
- * in handle(). When tasks are as short as the way to another thread, the thread that speaks to Redis
- * runs them itself; should one take longer after all, another thread speaks to Redis meanwhile. So
- * nothing that handle() does holds the worker up, except holding libc's locks (do not fork()
- * without exec). Calling exit() or pthread_exit() is a crash.
+ * the same time: what the library shares between calls it has to lock. `place` is from 0 to
+ * concurrency - 1, and no other task has the same at the same time: a table with so many rows
+ * keeps a connection for each. Stacks have 1 MiB; all signals but those of faults are blocked in
+ * most threads, and SIGPIPE does not happen: look at EPIPE. init() and fini() are called once per
+ * worker, with no task in handle(). When tasks are as short as the way to another thread, the
+ * thread that speaks to Redis runs them itself; should one take longer after all, another thread
+ * speaks to Redis meanwhile. So nothing that handle() does holds the worker up, except holding
+ * libc's locks (do not fork() without exec). Calling exit() or pthread_exit() is a crash.
  *
  * Outcome. The value returned means what the exit code of a program means (redisq-worker(8)):
  * 0 done; 75 not now, the same attempt again later; 65 or 100 never, a dead letter at once; 78 the
