@@ -21,7 +21,9 @@ static void on_signal(int signo)
 
 static void catch_signals(bool on)
 {
-	struct sigaction a = {.sa_handler = on ? on_signal : SIG_DFL};
+	/* A second one is not caught: Redis may be silent for as long as an answer may take. */
+	struct sigaction a = {.sa_handler = on ? on_signal : SIG_DFL,
+			      .sa_flags = (int)SA_RESETHAND};
 
 	sigemptyset(&a.sa_mask);
 	sigaction(SIGINT, &a, NULL);

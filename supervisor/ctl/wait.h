@@ -4,7 +4,7 @@
  * A worker leaves it under the task's id when the task asked for it (redisq.result_ttl), so a look
  * is one command whatever the queue holds; there are four looks a second. Redis may go away
  * meanwhile for WAIT_LOST_MS. SIGINT and SIGTERM end the waiting, not the task: it is said how to
- * look, and the program dies of the signal.
+ * look, and the program dies of the signal; a second one ends it at once.
  */
 #ifndef REDISQ_CTL_WAIT_H
 #define REDISQ_CTL_WAIT_H

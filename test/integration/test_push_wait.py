@@ -86,6 +86,22 @@ def test_ctrl_c_leaves_the_task_and_says_how_to_look(up, server, shell, gate):
     assert shown["state"] == "done" and shown["result"] == {"url": "x"}
 
 
+def test_a_second_signal_does_not_wait_for_a_silent_redis(up, server, shell, gate):
+    s = up()
+    p = started(s, "push", "q", "-s", "redis.url=" + server.url, "-s", "redis.command_timeout=1m",
+                "--wait", "hold", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until(lambda: len(shell.runs()) == 1, 20, "it runs")
+    server.pause()
+    try:
+        wait_until(lambda: p.send_signal(signal.SIGINT) or p.poll() is not None, 10, every=0.2)
+    finally:
+        server.go_on()
+        p.kill()
+    assert p.communicate(timeout=30)[0] == b"" and p.returncode == -signal.SIGINT
+    gate.open()
+    server.wait_empty("q")
+
+
 def test_progress_is_told_on_a_terminal_only(up, server, shell, gate):
     s = up()
     ours, theirs = pty.openpty()
