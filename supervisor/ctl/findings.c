@@ -51,6 +51,7 @@ void findings_about(struct findings *f, const char *queue)
 	f->queue = queue;
 }
 
+ATTR_PRINTF(5, 0)
 static struct finding *add(struct findings *f, const char *check, enum finding_state state,
 			   const char *front, const char *fmt, va_list ap)
 {
