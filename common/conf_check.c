@@ -150,6 +150,19 @@ static void check_descriptors(const struct conf *c, struct buf *errs)
 			 conf_where(c, CONF_SUPERVISOR, NULL, "workers"), n_workers, needed, limit);
 }
 
+/* Somebody may believe that Sentinel is asked. */
+static void warn_sentinel(struct conf *c, const struct redis_addr *addr)
+{
+	const struct conf_redis *r = conf_redis(c);
+	const char *key = r->sentinel_password ? "sentinel_password" : NULL;
+
+	if (key && !addr->sentinels)
+		conf_warn(c,
+			  "%s: [redis] %s has no effect: the url is not sentinel://; write "
+			  "sentinel://host:26379/mymaster, or leave the key out",
+			  conf_where(c, CONF_REDIS, NULL, key), key);
+}
+
 int conf_check_machine(struct conf *c, struct buf *errs)
 {
 	size_t before = errs->len;
@@ -158,10 +171,12 @@ int conf_check_machine(struct conf *c, struct buf *errs)
 
 	check_ids(c, errs);
 	check_descriptors(c, errs);
-	if (redis_addr_resolve(conf_redis(c), &addr, &e) < 0)
+	if (redis_addr_resolve(conf_redis(c), &addr, &e) < 0) {
 		buf_addf(errs, "%s\n", e.text);
-	else
+	} else {
+		warn_sentinel(c, &addr);
 		redis_addr_release(&addr);
+	}
 	conf_check_tls(c, errs);
 	for (size_t i = 0; i < conf_n_queues(c); i++)
 		check_queue(c, conf_queue_at(c, i), errs);

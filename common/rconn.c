@@ -92,6 +92,7 @@ static void become_ready(struct rconn *c)
 {
 	ev_timer_stop(c->loop, &c->timer);
 	retry_reset(&c->retry);
+	link_master_proven(c);
 	if (c->events.on_ready)
 		c->events.on_ready(c->arg);
 }
@@ -104,6 +105,7 @@ static void disconnect(struct rconn *c)
 	c->epoch++;
 	c->failing = false;
 	memset(&c->greet, 0, sizeof(c->greet));
+	link_forget_master(c);
 	rconn_dns_cancel(c->dns);
 	c->dns = NULL;
 	ev_io_stop(c->loop, &c->rd);
@@ -134,6 +136,7 @@ static void destroy(struct rconn *c)
 {
 	ev_clear_pending(c->loop, &c->turn);
 	ev_cleanup_stop(c->loop, &c->cleanup);
+	link_free_master(c);
 	redis_addr_release(&c->addr);
 	buf_release(&c->where);
 	buf_release(&c->out);
@@ -346,6 +349,11 @@ void rconn_drop(struct rconn *c, const char *why)
 {
 	if (c->state == CONNECTING || c->state == GREETING || c->state == READY)
 		link_fail(c, TROUBLE_LINK, "%s", why);
+}
+
+void rconn_watch_master(struct rconn *c)
+{
+	c->watches = true;
 }
 
 void rconn_hurry(struct rconn *c)

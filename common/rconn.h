@@ -14,6 +14,10 @@
  * "max number of clients" at greeting = wait and try again; a refused AUTH or SELECT likewise with
  * 8 s at most; password_file is read again at each try.
  *
+ * Where the url is sentinel://, the Sentinels are asked for the master's place at the begin of
+ * every try (rconn_sentinel.h; connect_timeout runs from their answer), and ROLE, which must answer
+ * "master", is one of the greeting's words.
+ *
  * Commands are queued and go out together in one write at the end of the loop turn (or at
  * rconn_flush()); replies come in order. Every command has a deadline on the monotonic clock: at
  * the first that passes the link is dropped. It counts from rconn_send(), but is never before that
@@ -58,6 +62,10 @@ void rconn_close(struct rconn *c);
  * `why`. Nothing happens where there is no link. */
 void rconn_drop(struct rconn *c, const char *why);
 
+/* With sentinel://: this link is the one, of those of a program, that asks every 30 s while it is
+ * up, too, and falls when the master has moved; it logs where the master is, at each change. */
+void rconn_watch_master(struct rconn *c);
+
 /* There is reason to believe that Redis can be reached again: ends a back-off. */
 void rconn_hurry(struct rconn *c);
 
@@ -68,7 +76,8 @@ int64_t rconn_client_id(const struct rconn *c);
 const char *rconn_run_id(const struct rconn *c);
 /* Name for CLIENT SETNAME from now on; also sent at once when ready. */
 void rconn_set_name(struct rconn *c, const char *name);
-/* "redis://10.0.0.5:6379/0", no secrets. Borrowed. */
+/* "redis://10.0.0.5:6379/0", no secrets; with sentinel:// that of the master in use, and while
+ * Sentinel is asked the url's own. Borrowed. */
 const char *rconn_where(const struct rconn *c);
 /* Number of commands that wait for a reply. */
 size_t rconn_n_pending(const struct rconn *c);

@@ -119,15 +119,20 @@ int link_read_where(struct rconn *c, struct err *e)
 void link_begin_try(struct rconn *c)
 {
 	struct err e = {0};
-	int64_t now = clock_mono_ms();
 
-	c->addrs.n = c->next_addr = 0;
-	c->try_end_ms = now + c->conf->connect_timeout;
-	link_arm(c, c->try_end_ms);
-	if (link_read_where(c, &e) < 0) {
+	if (link_read_where(c, &e) < 0)
 		link_fail(c, TROUBLE_DENIED, "%.200s", e.text);
-		return;
-	}
+	else if (c->addr.sentinels)
+		link_ask_master(c);
+	else
+		link_begin_connect(c);
+}
+
+void link_begin_connect(struct rconn *c)
+{
+	c->addrs.n = c->next_addr = 0;
+	c->try_end_ms = clock_mono_ms() + c->conf->connect_timeout;
+	link_arm(c, c->try_end_ms);
 	c->travel = c->addr.tls ? &rconn_tls : &rconn_plain;
 	snprintf(c->peer, sizeof(c->peer), "%.100s", c->addr.host);
 	if (c->addr.transport == REDIS_UNIX) {

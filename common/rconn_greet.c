@@ -5,8 +5,10 @@
 #include "rconn_greet.h"
 
 static const char *const step_names[] = {
-	[GREET_AUTH] = "AUTH",    [GREET_SELECT] = "SELECT",    [GREET_SETNAME] = "CLIENT SETNAME",
-	[GREET_ID] = "CLIENT ID", [GREET_INFO] = "INFO server", [GREET_PING] = "PING",
+	[GREET_AUTH] = "AUTH",     [GREET_ROLE] = "ROLE",
+	[GREET_SELECT] = "SELECT", [GREET_SETNAME] = "CLIENT SETNAME",
+	[GREET_ID] = "CLIENT ID",  [GREET_INFO] = "INFO server",
+	[GREET_PING] = "PING",
 };
 
 /* Goes away by itself. */
@@ -52,6 +54,10 @@ void greet_begin(struct greet *g, const struct redis_addr *a, const char *name, 
 	memset(g, 0, sizeof(*g));
 	g->password = a->password && *a->password ? a->password : NULL;
 	add_auth(g, a, out);
+	if (a->sentinels) {
+		add_step(g, GREET_ROLE);
+		add_words(out, 1, (const char *const[]){"ROLE"});
+	}
 	if (a->db) {
 		snprintf(db, sizeof(db), "%d", a->db);
 		add_step(g, GREET_SELECT);
@@ -79,7 +85,7 @@ static enum greet_verdict judge_error(struct greet *g, enum greet_step step, con
 				      char why[RCONN_WHY_MAX])
 {
 	char text[RCONN_WHY_MAX];
-	bool needed = step == GREET_AUTH || step == GREET_SELECT;
+	bool needed = step == GREET_AUTH || step == GREET_ROLE || step == GREET_SELECT;
 	bool for_now = begins_with_one_of(r->str, temporary, ARRAY_LEN(temporary));
 
 	if (!needed && !for_now && !begins_with_one_of(r->str, denied, ARRAY_LEN(denied)))
@@ -88,6 +94,21 @@ static enum greet_verdict judge_error(struct greet *g, enum greet_step step, con
 	snprintf(why, RCONN_WHY_MAX, "%.*s: %.200s", (int)strlen(step_names[step]),
 		 step_names[step], text);
 	return for_now ? GREET_WAIT : GREET_DENIED;
+}
+
+/* What Sentinel says may be old. */
+static enum greet_verdict judge_role(const redisReply *r, char why[RCONN_WHY_MAX])
+{
+	const redisReply *word = r->type == REDIS_REPLY_ARRAY && r->elements ? r->element[0] : NULL;
+
+	if (!word || word->type != REDIS_REPLY_STRING) {
+		snprintf(why, RCONN_WHY_MAX, "ROLE: answered in a shape that is not understood");
+		return GREET_WAIT;
+	}
+	if (strcmp(word->str, "master") == 0)
+		return GREET_MORE;
+	snprintf(why, RCONN_WHY_MAX, "it is no master: ROLE answers \"%.20s\"", word->str);
+	return GREET_WAIT;
 }
 
 static void take_run_id(struct greet *g, const redisReply *r)
@@ -104,21 +125,21 @@ static void take_run_id(struct greet *g, const redisReply *r)
 
 enum greet_verdict greet_reply(struct greet *g, const struct redisReply *r, char why[RCONN_WHY_MAX])
 {
+	enum greet_verdict v = GREET_MORE;
 	enum greet_step step;
 
 	INVARIANT(g->at < g->n);
 	step = g->steps[g->at++];
 	if (r->type == REDIS_REPLY_ERROR) {
-		enum greet_verdict v = judge_error(g, step, r, why);
-
-		if (v != GREET_MORE)
-			return v;
+		v = judge_error(g, step, r, why);
+	} else if (step == GREET_ROLE) {
+		v = judge_role(r, why);
 	} else if (step == GREET_ID && r->type == REDIS_REPLY_INTEGER) {
 		g->client_id = r->integer;
 	} else if (step == GREET_INFO) {
 		take_run_id(g, r);
 	}
-	return g->at == g->n ? GREET_DONE : GREET_MORE;
+	return v == GREET_MORE && g->at == g->n ? GREET_DONE : v;
 }
 
 const char *greet_waiting_for(const struct greet *g)

@@ -2,9 +2,10 @@
  * rconn_greet.h - the first words on a new link, and what the answers mean. Plain code: commands
  * come out as bytes, replies go in one by one.
  *
- * AUTH (if there is a user or a password), SELECT (if not 0), CLIENT SETNAME, CLIENT ID, INFO
- * server, PING, all in one write. CLIENT, INFO and PING may be refused by a managed service or an
- * ACL; PING is there because the others are answered while Redis is LOADING.
+ * AUTH (if there is a user or a password), ROLE (if Sentinel has told the place: it must be a
+ * master), SELECT (if not 0), CLIENT SETNAME, CLIENT ID, INFO server, PING, all in one write.
+ * CLIENT, INFO and PING may be refused by a managed service or an ACL; PING is there because the
+ * others are answered while Redis is LOADING.
  */
 #ifndef REDISQ_RCONN_GREET_H
 #define REDISQ_RCONN_GREET_H
@@ -12,8 +13,16 @@
 #include "rconn_resp.h"
 #include "redis_url.h"
 
-enum greet_step { GREET_AUTH, GREET_SELECT, GREET_SETNAME, GREET_ID, GREET_INFO, GREET_PING };
-#define GREET_N_STEPS 6
+enum greet_step {
+	GREET_AUTH,
+	GREET_ROLE,
+	GREET_SELECT,
+	GREET_SETNAME,
+	GREET_ID,
+	GREET_INFO,
+	GREET_PING,
+};
+#define GREET_N_STEPS 7
 
 enum greet_verdict {
 	GREET_MORE,   /* another reply is to come */

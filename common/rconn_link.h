@@ -1,7 +1,8 @@
 /*
- * rconn_link.h - the inside of a link, shared by the three files that make it: rconn.c (states,
- * timer, what the owner calls), rconn_connect.c (one try, up to the greeting), rconn_bytes.c (bytes
- * in both directions). Nobody else includes it; rconn.h is the manual.
+ * rconn_link.h - the inside of a link, shared by the files that make it: rconn.c (states,
+ * timer, what the owner calls), rconn_connect.c (one try, up to the greeting), rconn_master.c
+ * (where Redis is, if Sentinel has to say it), rconn_bytes.c (bytes in both directions). Nobody
+ * else includes it; rconn.h is the manual.
  */
 #ifndef REDISQ_RCONN_LINK_H
 #define REDISQ_RCONN_LINK_H
@@ -12,9 +13,11 @@
 #include "rconn_greet.h"
 #include "rconn_resp.h"
 #include "rconn_retry.h"
+#include "rconn_sentinel.h"
 #include "rconn_transport.h"
 
 struct redisReader;
+struct rconn_master;
 
 #define LINK_STATES(X) \
 	X(DOWN, "down") \
@@ -47,6 +50,8 @@ struct rconn {
 	void *arg;  /* borrowed: the owner's */
 	char *name; /* owned */
 	struct buf where;
+	struct rconn_master *master; /* owned; NULL = the url says where Redis is */
+	bool watches;                /* the one that keeps asking */
 
 	/* This try. */
 	struct redis_addr addr;
@@ -94,11 +99,22 @@ void link_arm(struct rconn *c, int64_t due_ms);
 /* Takes the configuration apart again (a password file may have changed). */
 int link_read_where(struct rconn *c, struct err *e) ATTR_MUST_CHECK;
 void link_begin_try(struct rconn *c);
+/* addr.host is known: connects to it. */
+void link_begin_connect(struct rconn *c);
 void link_begin_greeting(struct rconn *c);
 /* The transport can go on connecting; false: it waits for more. */
 bool link_connection_result(struct rconn *c);
 /* The timer of a try, or of one of its addresses, is over. */
 void link_connect_overdue(struct rconn *c);
+
+/* rconn_master.c; all but the first do nothing where the url says where Redis is. */
+/* Ends in link_begin_connect(), or in link_fail(). */
+void link_ask_master(struct rconn *c);
+/* The link is ready. */
+void link_master_proven(struct rconn *c);
+/* The link has gone. */
+void link_forget_master(struct rconn *c);
+void link_free_master(struct rconn *c);
 
 /* rconn_bytes.c */
 void link_write(struct rconn *c);

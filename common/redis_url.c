@@ -12,9 +12,11 @@
 
 #define UNIX_PATH_MAX 107
 #define DEFAULT_PORT 6379
+#define SENTINEL_PORT 26379
 #define PASSWORD_FILE_MAX 4096
 
 #define EXAMPLE "redis://[user:password@]host[:port][/db]"
+#define SENTINEL_EXAMPLE "sentinel://[user:password@]host:26379,host:26379/mymaster[/db]"
 
 /* Percent-decodes; NULL: a bad or NUL escape. Owned. */
 static char *decode(const char *text, size_t len)
@@ -86,16 +88,12 @@ static int parse_user(const char *text, size_t len, struct redis_addr *out, stru
 	return 0;
 }
 
-/* host, host:port, [v6], [v6]:port; nothing = this machine. */
-static int parse_host(const char *text, size_t len, struct redis_addr *out, struct err *e)
+/* host, host:port, [v6], [v6]:port; nothing = this machine. out->port is the default until then. */
+static int parse_place(const char *text, size_t len, struct redis_place *out, struct err *e)
 {
 	const char *port = NULL;
 	size_t host_len = len;
 
-	if (memchr(text, ',', len))
-		return err_set(e, EXIT_CONFIG,
-			       "several hosts in the url: Sentinel and Cluster are not supported; "
-			       "give one server");
 	if (len > 0 && text[0] == '[') {
 		const char *close = memchr(text, ']', len);
 		size_t used = close ? (size_t)(close - text) + 1 : 0;
@@ -135,6 +133,69 @@ static int parse_host(const char *text, size_t len, struct redis_addr *out, stru
 	return 0;
 }
 
+static int parse_host(const char *text, size_t len, struct redis_addr *out, struct err *e)
+{
+	struct redis_place place = {.port = out->port};
+	int rc;
+
+	if (memchr(text, ',', len))
+		return err_set(e, EXIT_CONFIG,
+			       "several hosts in the url; for Sentinel write %s; Cluster is not "
+			       "supported",
+			       SENTINEL_EXAMPLE);
+	rc = parse_place(text, len, &place, e);
+	out->host = place.host;
+	out->port = place.port;
+	return rc;
+}
+
+/* host[:port],host[:port] */
+static int parse_sentinels(const char *text, size_t len, struct redis_sentinels *out, struct err *e)
+{
+	const char *end = text + len;
+
+	for (;;) {
+		const char *comma = memchr(text, ',', (size_t)(end - text));
+		size_t n = (size_t)((comma ? comma : end) - text);
+
+		if (n == 0)
+			return err_set(e, EXIT_CONFIG, "no Sentinel %s the url; write %s",
+				       out->n ? "beside a comma in" : "in", SENTINEL_EXAMPLE);
+		if (out->n == REDIS_SENTINELS_MAX)
+			return err_set(e, EXIT_CONFIG,
+				       "more than %d Sentinels in the url; some of them are enough",
+				       REDIS_SENTINELS_MAX);
+		out->v[out->n].port = SENTINEL_PORT;
+		if (parse_place(text, n, &out->v[out->n++], e) < 0)
+			return -1;
+		if (!comma)
+			return 0;
+		text = comma + 1;
+	}
+}
+
+/* The master's name, and what is left of the text. */
+static int parse_master(const char **tail, struct redis_sentinels *out, struct err *e)
+{
+	const char *name = *tail + (**tail == '/');
+	size_t n = strcspn(name, "/?");
+
+	if (n == 0)
+		return err_set(e, EXIT_CONFIG,
+			       "the url does not name the master that Sentinel watches; write %s",
+			       SENTINEL_EXAMPLE);
+	out->master = decode(name, n);
+	*tail = name + n;
+	if (!out->master)
+		return say_escape(e);
+	for (const unsigned char *p = (const unsigned char *)out->master; *p; p++)
+		if (*p < ' ' || *p == 0x7f) /* it goes to the logs */
+			return err_set(e, EXIT_CONFIG,
+				       "a control character in the master's name in the url; write "
+				       "the name that is in sentinel.conf");
+	return 0;
+}
+
 /* ?db=N, the only parameter there is. */
 static int parse_query(const char *query, struct redis_addr *out, struct err *e)
 {
@@ -158,8 +219,13 @@ static int parse_tcp(const char *rest, struct redis_addr *out, struct err *e)
 			"%%3F, @ as %%40");
 	if (at && parse_user(rest, (size_t)(at - rest), out, e) < 0)
 		return -1;
-	if (parse_host(host, (size_t)(tail - host), out, e) < 0)
+	if (out->sentinels) {
+		if (parse_sentinels(host, (size_t)(tail - host), out->sentinels, e) < 0 ||
+		    parse_master(&tail, out->sentinels, e) < 0)
+			return -1;
+	} else if (parse_host(host, (size_t)(tail - host), out, e) < 0) {
 		return -1;
+	}
 	if (tail[0] == '/') {
 		size_t n = strcspn(++tail, "?");
 
@@ -208,40 +274,48 @@ static bool has_scheme(const char *url, const char *scheme)
 static int say_scheme(const char *url, struct err *e)
 {
 	if (strcasestr(url, "sentinel"))
-		return err_set(e, EXIT_CONFIG,
-			       "Sentinel is not supported; give the master's redis://host:port");
+		return err_set(e, EXIT_CONFIG, "for Sentinel write %s, or sentinels:// for TLS",
+			       SENTINEL_EXAMPLE);
 	if (strcasestr(url, "cluster"))
 		return err_set(e, EXIT_CONFIG,
 			       "Redis Cluster is not supported; give one server's "
 			       "redis://host:port");
 	return err_set(e, EXIT_CONFIG,
-		       "the url begins with none of redis://, rediss:// (TLS) and unix://; write "
-		       "%s or unix:///path",
+		       "the url begins with none of redis://, rediss:// (TLS), unix:// and "
+		       "sentinel://; write %s or unix:///path",
 		       EXAMPLE);
 }
 
 int redis_url_parse(const char *url, struct redis_addr *out, struct err *e)
 {
-	int rc;
+	static const struct {
+		const char *scheme;
+		bool tls, sentinel;
+		int (*parse)(const char *rest, struct redis_addr *out, struct err *e);
+	} schemes[] = {
+		{"redis://", false, false, parse_tcp},   {"rediss://", true, false, parse_tcp},
+		{"sentinel://", false, true, parse_tcp}, {"sentinels://", true, true, parse_tcp},
+		{"unix://", false, false, parse_unix},
+	};
 
 	*out = (struct redis_addr){.transport = REDIS_TCP, .port = DEFAULT_PORT};
-	out->tls = has_scheme(url, "rediss://");
 	for (const unsigned char *p = (const unsigned char *)url; *p; p++)
 		if (*p <= 0x20 || *p == 0x7f)
 			return err_set(
 				e, EXIT_CONFIG,
 				"a blank or control character in the url; write it as %%%02X", *p);
-	if (has_scheme(url, "redis://"))
-		rc = parse_tcp(url + strlen("redis://"), out, e);
-	else if (has_scheme(url, "rediss://"))
-		rc = parse_tcp(url + strlen("rediss://"), out, e);
-	else if (has_scheme(url, "unix://"))
-		rc = parse_unix(url + strlen("unix://"), out, e);
-	else
-		rc = say_scheme(url, e);
-	if (rc < 0)
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+		if (!has_scheme(url, schemes[i].scheme))
+			continue;
+		out->tls = schemes[i].tls;
+		if (schemes[i].sentinel)
+			out->sentinels = xcalloc(1, sizeof(*out->sentinels));
+		if (schemes[i].parse(url + strlen(schemes[i].scheme), out, e) == 0)
+			return 0;
 		redis_addr_release(out);
-	return rc;
+		return -1;
+	}
+	return say_scheme(url, e);
 }
 
 bool redis_url_is_tls(const char *url)
@@ -320,6 +394,17 @@ int redis_addr_resolve(const struct conf_redis *r, struct redis_addr *out, struc
 		free(out->username);
 		out->username = xstrdup(r->username);
 	}
+	if (out->sentinels) {
+		out->sentinels->username =
+			r->sentinel_username ? xstrdup(r->sentinel_username) : NULL;
+		out->sentinels->password =
+			r->sentinel_password ? xstrdup(r->sentinel_password) : NULL;
+	}
+	if (r->sentinel_username && !r->sentinel_password) {
+		redis_addr_release(out);
+		return err_set(e, EXIT_CONFIG,
+			       "[redis] sentinel_username without sentinel_password; set both");
+	}
 	if (out->username && !out->password) {
 		redis_addr_release(out);
 		return err_set(
@@ -331,20 +416,55 @@ int redis_addr_resolve(const struct conf_redis *r, struct redis_addr *out, struc
 
 void redis_addr_release(struct redis_addr *a)
 {
+	struct redis_sentinels *s = a->sentinels;
+
 	free(a->host);
 	free(a->username);
 	free(a->password);
 	a->host = a->username = a->password = NULL;
+	a->sentinels = NULL;
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->n; i++)
+		free(s->v[i].host);
+	free(s->master);
+	free(s->username);
+	free(s->password);
+	free(s);
+}
+
+void redis_addr_set_master(struct redis_addr *a, const struct redis_place *master)
+{
+	char *host = xstrdup(master->host);
+
+	free(a->host);
+	a->host = host;
+	a->port = master->port;
+}
+
+void redis_place_text(const struct redis_place *p, struct buf *out)
+{
+	buf_addf(out, strchr(p->host, ':') ? "[%s]:%d" : "%s:%d", p->host, p->port);
 }
 
 void redis_addr_text(const struct redis_addr *a, struct buf *out)
 {
-	const char *scheme = a->tls ? "rediss" : "redis";
+	struct redis_place place = {a->host, a->port};
 
-	if (a->transport == REDIS_UNIX)
+	if (a->transport == REDIS_UNIX) {
 		buf_addf(out, "unix://%s?db=%d", a->host, a->db);
-	else if (strchr(a->host, ':'))
-		buf_addf(out, "%s://[%s]:%d/%d", scheme, a->host, a->port, a->db);
-	else
-		buf_addf(out, "%s://%s:%d/%d", scheme, a->host, a->port, a->db);
+		return;
+	}
+	if (a->host) {
+		buf_adds(out, a->tls ? "rediss://" : "redis://");
+		redis_place_text(&place, out);
+	} else {
+		buf_adds(out, a->tls ? "sentinels://" : "sentinel://");
+		for (size_t i = 0; i < a->sentinels->n; i++) {
+			buf_adds(out, i ? "," : "");
+			redis_place_text(&a->sentinels->v[i], out);
+		}
+		buf_addf(out, "/%s", a->sentinels->master);
+	}
+	buf_addf(out, "/%d", a->db);
 }

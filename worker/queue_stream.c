@@ -106,10 +106,12 @@ static void publish_links(struct queue *q)
 	publish_consuming(q);
 }
 
-/* The other one need not wait any longer. */
-static void link_up(struct queue *q, struct rconn *other)
+/* The other one need not wait any longer; nor may it stay where `c` has not found the master. */
+static void link_up(struct queue *q, struct rconn *c, struct rconn *other)
 {
 	rconn_hurry(other);
+	if (rconn_is_ready(other) && strcmp(rconn_where(c), rconn_where(other)) != 0)
+		rconn_drop(other, "the other link has found the master elsewhere");
 	publish_links(q);
 	if (!q->scripts_loaded && stream_any_link(q)) {
 		/* One that Redis does not know would be sent again, behind a read that blocks. */
@@ -142,14 +144,14 @@ static void fetch_up(void *arg)
 {
 	struct queue *q = arg;
 
-	link_up(q, q->cmd);
+	link_up(q, q->fetch, q->cmd);
 }
 
 static void cmd_up(void *arg)
 {
 	struct queue *q = arg;
 
-	link_up(q, q->fetch);
+	link_up(q, q->cmd, q->fetch);
 }
 
 static void fetch_down(void *arg, const char *why)
@@ -300,6 +302,7 @@ static struct queue *queue_open(struct worker *w, const struct queue_events *eve
 	stream_new_nonce(q);
 	q->fetch = rconn_new(w->loop, redis, "redisq:starting:fetch", &fetch_events, q);
 	q->cmd = rconn_new(w->loop, redis, "redisq:starting:cmd", &cmd_events, q);
+	rconn_watch_master(q->cmd);
 	rconn_start(q->cmd);
 	rconn_start(q->fetch);
 	return q;

@@ -90,11 +90,31 @@ static void test_wrong(void **state)
 		{"", "none of redis://"},
 		{"h:6379", "none of redis://"},
 		{"http://h", "none of redis://"},
-		{"rediss+unix:///x", "none of redis://, rediss:// (TLS) and unix://"},
+		{"rediss+unix:///x", "none of redis://, rediss:// (TLS), unix:// and sentinel://"},
 		{"rediss://SECRET@h", "redis://:PASSWORD@host"},
-		{"redis+sentinel://h", "Sentinel is not supported"},
+		{"redis+sentinel://h", "sentinel://[user:password@]host:26379,host:26379/mymaster"},
+		{"sentinel://", "no Sentinel in the url"},
+		{"sentinel:///mymaster", "no Sentinel in the url"},
+		{"sentinel://a,/mymaster", "beside a comma"},
+		{"sentinel://,a/mymaster", "no Sentinel in"},
+		{"sentinel://a,,b/mymaster", "beside a comma"},
+		{"sentinel://a", "does not name the master"},
+		{"sentinel://a/", "does not name the master"},
+		{"sentinel://a?db=1", "does not name the master"},
+		{"sentinel://a//1", "does not name the master"},
+		{"sentinel://a:0/m", "1 to 65535"},
+		{"sentinel://a,b:x/m", "1 to 65535"},
+		{"sentinel://a,::1/m", "several colons"},
+		{"sentinel://a,[::1/m", "has no ]"},
+		{"sentinel://a/m%zz", "%25"},
+		{"sentinel://a/m%0a", "control character"},
+		{"sentinel://a/m/x", "not a number"},
+		{"sentinel://a/m/1/2", "not a number"},
+		{"sentinel://SECRET@a/m", ":PASSWORD@host"},
+		{"sentinel://:SECRET/SECRET@a/m", "%2F"},
+		{"sentinel://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q/m", "more than 16"},
 		{"redis-cluster://h", "Redis Cluster is not supported"},
-		{"redis://a:1,b:2/0", "Sentinel and Cluster are not supported"},
+		{"redis://a:1,b:2/0", "for Sentinel write sentinel://"},
 		{"redis://SECRET@h", "redis://:PASSWORD@host or redis://USER:PASSWORD@host"},
 		{"redis://:SECRET/SECRET@h", "%2F"},
 		{"redis://:SECRET?SECRET@h", "%2F"},
@@ -139,7 +159,104 @@ static void test_wrong(void **state)
 		assert_null(strstr(e.text, "SEC"));
 		assert_int_equal(e.code, EXIT_CONFIG);
 		assert_null(a.host);
+		assert_null(a.sentinels);
 	}
+}
+
+static void test_sentinels(void **state)
+{
+	static const struct {
+		const char *url, *places, *master;
+		int db;
+		const char *username, *password, *text;
+	} cases[] = {
+		{"sentinel://a/m", "a:26379", "m", 0, "-", "-", "sentinel://a:26379/m/0"},
+		{"sentinel://a:1,b,[::1]:3/m/2", "a:1 b:26379 [::1]:3", "m", 2, "-", "-",
+		 "sentinel://a:1,b:26379,[::1]:3/m/2"},
+		{"Sentinel://me:p,w@a/m?db=3", "a:26379", "m", 3, "me", "p,w",
+		 "sentinel://a:26379/m/3"},
+		{"sentinel://:p%40@10.0.0.9:5/my%20m%2f/", "10.0.0.9:5", "my m/", 0, "-", "p@",
+		 "sentinel://10.0.0.9:5/my m//0"},
+		{"sentinels://a/m", "a:26379", "m", 0, "-", "-", "sentinels://a:26379/m/0"},
+		{"sentinel://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,:7/m",
+		 "a:26379 b:26379 c:26379 d:26379 e:26379 f:26379 g:26379 h:26379 i:26379 j:26379 "
+		 "k:26379 l:26379 m:26379 n:26379 o:26379 127.0.0.1:7",
+		 "m", 0, "-", "-", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct redis_addr a;
+		struct err e = {0};
+		struct buf text = BUF_INIT;
+
+		if (redis_url_parse(cases[i].url, &a, &e) < 0)
+			fail_msg("%s: %s", cases[i].url, e.text);
+		assert_int_equal(a.transport, REDIS_TCP);
+		assert_int_equal(a.tls, strncmp(cases[i].url, "sentinels", 9) == 0);
+		assert_null(a.host);
+		assert_int_equal(a.db, cases[i].db);
+		assert_string_equal(a.sentinels->master, cases[i].master);
+		assert_string_equal(a.username ? a.username : "-", cases[i].username);
+		assert_string_equal(a.password ? a.password : "-", cases[i].password);
+		for (size_t k = 0; k < a.sentinels->n; k++) {
+			buf_adds(&text, k ? " " : "");
+			redis_place_text(&a.sentinels->v[k], &text);
+		}
+		assert_string_equal(text.data, cases[i].places);
+		buf_clear(&text);
+		redis_addr_text(&a, &text);
+		if (cases[i].text)
+			assert_string_equal(text.data, cases[i].text);
+		buf_release(&text);
+		redis_addr_release(&a);
+	}
+}
+
+/* What was told last is what is shown and connected to. */
+static void test_master(void **state)
+{
+	char v4[] = "10.0.0.5", v6[] = "::1";
+	struct redis_addr a;
+	struct buf text = BUF_INIT;
+
+	(void)state;
+	assert_int_equal(redis_url_parse("sentinels://a/m/3", &a, NULL), 0);
+	redis_addr_set_master(&a, &(struct redis_place){v4, 6379});
+	redis_addr_text(&a, &text);
+	assert_string_equal(text.data, "rediss://10.0.0.5:6379/3");
+	redis_addr_set_master(&a, &(struct redis_place){v6, 7});
+	buf_clear(&text);
+	redis_addr_text(&a, &text);
+	assert_string_equal(text.data, "rediss://[::1]:7/3");
+	buf_release(&text);
+	redis_addr_release(&a);
+}
+
+/* The url's user and the keys username and password are for Redis; Sentinel has its own, or none.
+ */
+static void test_whose_password(void **state)
+{
+	static char url[] = "sentinel://ann:sesame@a/m", bob[] = "bob", s1[] = "s1", x[] = "x";
+	struct conf_redis r = {.url = url};
+	struct redis_addr a;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(redis_addr_resolve(&r, &a, &e), 0);
+	assert_string_equal(a.password, "sesame");
+	assert_null(a.sentinels->username);
+	assert_null(a.sentinels->password);
+	redis_addr_release(&a);
+	r.sentinel_username = bob;
+	r.sentinel_password = s1;
+	r.password = x;
+	assert_int_equal(redis_addr_resolve(&r, &a, &e), 0);
+	assert_string_equal(a.username, "ann");
+	assert_string_equal(a.password, "x");
+	assert_string_equal(a.sentinels->username, "bob");
+	assert_string_equal(a.sentinels->password, "s1");
+	redis_addr_release(&a);
 }
 
 /* A file in a directory of its own with this content; owned path. */
@@ -230,6 +347,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_right),
 		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_sentinels),
+		cmocka_unit_test(test_master),
+		cmocka_unit_test(test_whose_password),
 		cmocka_unit_test(test_resolve),
 		cmocka_unit_test(test_password_file_bounds),
 	};
