@@ -201,14 +201,14 @@ local function settle(op, id, token, from, to)
   return 1
 end
 
--- Is entry id `a` earlier than `b`? They are numbers in two parts, and '-' sorts before the digits.
+-- Is entry id `a` earlier than `b`? They are numbers in two parts; the longer number is the larger.
 local function earlier(a, b)
-  if #a == #b then return a < b end
   local i, j = string.find(a, '-', 1, true) or 0, string.find(b, '-', 1, true) or 0
   if i ~= j then return i < j end
   local x, y = string.sub(a, 1, i), string.sub(b, 1, j)
   if x ~= y then return x < y end
-  return #a < #b
+  if #a ~= #b then return #a < #b end
+  return a < b
 end
 
 -- {id -> token} of what is pending for me from the first to the last entry of a batch: one look
