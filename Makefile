@@ -66,7 +66,7 @@ COMMON := backoff buf chan clock conf conf_check conf_check_tls conf_doc conf_en
 	needs obituary oom paths percent rconn rconn_arena rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet rconn_master \
 	rconn_plain rconn_resp rconn_retry rconn_sentinel rconn_sentinel_pick rconn_tls readfile redis_url scoreboard script sig spawn spawn_sweep \
 	suggest tls_context users
-SUPERVISOR := canary children control control_socket credit daemon facts fleet fleet_events generation groups handover heartbeat identity \
+SUPERVISOR := canary children control control_socket credit daemon earlier facts fleet fleet_events generation groups handover heartbeat identity \
 	lock logfile logformat logsink main options outlet private_redis proc proc_death proc_fsm proc_spawn \
 	proc_words reload reloading restart roll roll_fsm roll_trial slot status supervisor supervisor_init suspects terminal tick verbs \
 	waiters

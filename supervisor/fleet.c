@@ -2,10 +2,13 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "earlier.h"
 #include "fleet.h"
 #include "log.h"
 
 #define LOCK_RETRY_S 0.25
+/* To a worker that was left alone, beyond the limits of a drain. */
+#define LEAVE_EXTRA_MS 1000
 /* A fat worker that could not be replaced is tried again after this. */
 #define RECYCLE_RETRY_MS 30000
 
@@ -158,6 +161,32 @@ static void set_wanted_state(struct fleet *f, struct slot *s)
 	}
 }
 
+/* Who has it should leave in this time: its supervisor is gone. */
+static int64_t leave_limit(const struct fleet *f, const struct slot *s)
+{
+	const struct conf_supervisor *sup = conf_supervisor(f->house->conf);
+
+	return sup->drain_timeout + queue_conf(f, s->gen)->kill_grace + sup->kill_timeout +
+	       LEAVE_EXTRA_MS;
+}
+
+static void await_lock(struct fleet *f, struct slot *s)
+{
+	int64_t now = clock_mono_ms();
+
+	ev_timer_again(f->house->loop, &f->lock_timer);
+	if (s->lock_error)
+		return;
+	if (s->lock_awaited_ms == 0) {
+		s->lock_awaited_ms = now;
+		log_info("%s/%u waits: a worker of an earlier supervisor still has tasks", f->queue,
+			 s->index);
+	} else if (now - s->lock_awaited_ms > leave_limit(f, s)) {
+		s->lock_awaited_ms = now;
+		earlier_kill(s->lock_fd);
+	}
+}
+
 static void grant(struct fleet *f, struct slot *s)
 {
 	struct proc *p = s->current;
@@ -167,12 +196,10 @@ static void grant(struct fleet *f, struct slot *s)
 		return;
 	proc_say_quiet(p, f->quiet);
 	if (!slot_lock(s)) {
-		if (!ev_is_active(&f->lock_timer) && !s->lock_error)
-			log_info("%s/%u waits: a worker of an earlier supervisor still has tasks",
-				 f->queue, s->index);
-		ev_timer_again(f->house->loop, &f->lock_timer);
+		await_lock(f, s);
 		return;
 	}
+	s->lock_awaited_ms = 0;
 	if (handovers_hold(&f->handovers, s->index, clock_mono_ms()) || fleet_withholds(f, s))
 		return;
 	/* Set aside it runs one at a time: the rest is of use to others only. */

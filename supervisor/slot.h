@@ -32,14 +32,15 @@ struct slot {
 	struct slotlog *log; /* borrowed */
 	int lock_fd;         /* owned, -1 = not open */
 	bool lock_held;
-	char *lock_error;       /* owned: why there is no lock file, NULL = there is */
-	struct generation *gen; /* owned reference: what its next worker runs */
-	struct proc *current;   /* owned, may be NULL */
-	struct proc *next;      /* owned, may be NULL */
-	struct list olds;       /* of struct proc, owned */
-	bool stopped;           /* by the operator, until start */
-	bool roll_pending;      /* a roll has this slot still to do */
-	bool recycling;         /* ... its worker is worn out: deaths are not forgotten for that */
+	char *lock_error;        /* owned: why there is no lock file, NULL = there is */
+	int64_t lock_awaited_ms; /* mono: another has the lock since; 0 = not so */
+	struct generation *gen;  /* owned reference: what its next worker runs */
+	struct proc *current;    /* owned, may be NULL */
+	struct proc *next;       /* owned, may be NULL */
+	struct list olds;        /* of struct proc, owned */
+	bool stopped;            /* by the operator, until start */
+	bool roll_pending;       /* a roll has this slot still to do */
+	bool recycling;          /* ... its worker is worn out: deaths are not forgotten for that */
 	struct restart restart;
 	int64_t restarts; /* deaths that were followed by a start, or will be */
 	struct last_exit last_exit;

@@ -78,7 +78,11 @@ static const char *note_of(const struct slot *s, const struct proc *p)
 		return p->refused;
 	if (p->note)
 		return p->note;
-	return p == s->current ? s->lock_error : NULL;
+	if (p != s->current)
+		return NULL;
+	if (!s->lock_error && s->lock_awaited_ms > 0)
+		return "waits until a worker of an earlier supervisor has left";
+	return s->lock_error;
 }
 
 /* `past` as in add_board(). */

@@ -172,6 +172,26 @@ def test_new_supervisor_beside_a_dying_generation_keeps_the_bound(sup, server, j
     assert journal.most_at_once() <= 4 and len(journal.starts()) == 12
 
 
+def test_a_stopped_worker_of_a_dead_supervisor_does_not_keep_its_slot(sup, server, journal):
+    """It cannot see that it should leave, and nobody watches it any more."""
+    s = sup(queues={"q": dict(LEASE, handler=journal.handler(), concurrency=2, kill_grace="100ms")},
+            supervisor={"drain_timeout": "500ms", "kill_timeout": "500ms", "workers": 2})
+    stopped, leaves = [w["pid"] for w in s.wait_ready(2)]
+    os.kill(stopped, signal.SIGSTOP)
+    s.signal(signal.SIGKILL)
+    s.proc.wait()
+    s.start()
+    s.wait_ready(2)
+    wait_until(lambda: [w["note"] for w in s.workers()] ==
+               ["waits until a worker of an earlier supervisor has left", None])
+    wait_until(lambda: [w["credit"] for w in s.workers()] == [2, 2], 20, "all places are back")
+    assert not procs.alive(stopped) and not procs.alive(leaves)
+    assert "worker %d of an earlier supervisor did not leave: SIGKILL" % stopped in s.out()
+    assert [w["note"] for w in s.workers()] == [None, None]
+    server.add("q", *[b"x"] * 20)
+    server.wait_empty("q")
+
+
 @pytest.fixture
 def beside_the_old(sup, server, journal, gate):
     """A new supervisor for 2 x 2 while one worker of the last one still runs a task: (it, the slot
