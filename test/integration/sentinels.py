@@ -185,9 +185,13 @@ class FakeSentinel:
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
+    @classmethod
+    def at(cls, server):
+        return cls.at_port(server.port)
+
     @staticmethod
-    def at(server):
-        port = str(server.port)
+    def at_port(port):
+        port = str(port)
         return b"*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n" % (len(port), port.encode())
 
     def _accept(self):

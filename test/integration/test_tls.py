@@ -11,7 +11,7 @@ import pytest
 
 import procs
 from proxy import Proxy
-from tlsserver import Certs, TlsServer, replace
+from tlsserver import Certs, TlsSentinel, TlsServer, replace
 from waiting import wait_until
 
 
@@ -241,6 +241,37 @@ def test_t_finds_a_key_of_another_certificate(sup, server, certs, journal):
             redis=certs.keys(client=True, url=server.tls_url(), tls_key_file=certs.key("ca")))
     assert s.wait_exit() == 78
     assert "ca.key is not the key of tls_cert_file" in s.out()
+
+
+# ---------------------------------------------------------------- Sentinel
+
+@pytest.fixture
+def sentinels(certs, server):
+    made = []
+
+    def make(cert):
+        made.append(TlsSentinel(server, certs, cert))
+        return "sentinels://127.0.0.1:%d/mymaster" % made[-1].port
+    yield make
+    for s in made:
+        s.close()
+
+
+def test_sentinel_and_the_master_it_names_over_tls(sup, server, certs, journal, sentinels):
+    s = sup(queues={"q": {"handler": journal.handler()}},
+            redis=certs.keys(url=sentinels("redis")))
+    s.wait_ready(2)
+    s.ctl("push", "q", "x", check=0)
+    server.wait_empty("q")
+    assert "tls_ca_file has no effect" not in s.out()
+
+
+def test_a_sentinel_with_a_wrong_certificate_is_not_believed(sup, server, certs, sentinels):
+    s = sup(ini=False, start=False)
+    done = s.ctl("-s", "redis.url=" + sentinels("elsewhere"), "-s",
+                 "redis.tls_ca_file=" + certs.crt("ca"), "stats", "q", config=False)
+    assert done.returncode == 69, (done.out, done.err)
+    assert "the certificate is for redis.example, 10.0.0.1, not for 127.0.0.1" in done.err
 
 
 # ---------------------------------------------------------------- new certificates

@@ -2,9 +2,11 @@
 import os
 import random
 import shutil
+import ssl
 import subprocess
 
 from redisserver import RedisServer
+from sentinels import FakeSentinel
 
 
 class Certs:
@@ -46,6 +48,21 @@ class Certs:
         """Keys of [redis]."""
         own = {"tls_cert_file": self.crt("client"), "tls_key_file": self.key("client")}
         return dict({"tls_ca_file": self.crt("ca")}, **dict(own if client else {}, **more))
+
+
+class TlsSentinel(FakeSentinel):
+    """Says, over TLS, that the master is at the TLS port of `server`."""
+
+    def __init__(self, server, certs, cert="redis"):
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(certs.crt(cert), certs.key(cert))
+        super().__init__(self.at_port(server.tls_port))
+
+    def _serve(self, client):
+        try:
+            super()._serve(self.tls.wrap_socket(client, server_side=True))
+        except OSError:
+            client.close()
 
 
 def replace(path, *sources):

@@ -143,7 +143,6 @@ static void test_refused(void **state)
 		 "f:1: [supervisor] wrokers: unknown key; did you mean workers?"},
 		{CONF_SUPERVISOR, NULL, "timeout", "4s", "unknown key"}, /* of another section */
 		{CONF_QUEUE, NULL, "backend", "list", "unknown key; redisq.ini(5) lists them"},
-		{CONF_QUEUE, NULL, "child_max_tasks", "3", "unknown key"},
 		{CONF_QUEUE, NULL, "partitions", "3", "unknown key"},
 		{CONF_QUEUE, "z", "lease", "9s", "f:1: no queue \"z\""},
 		{CONF_QUEUE, "q", "lease", "9", "f:1: [queue q] lease = 9: has no unit; write 9s"},
