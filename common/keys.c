@@ -36,6 +36,7 @@ static char *aux(const char *queue, const char *suffix)
 void keys_init(struct keys *k, const char *queue)
 {
 	k->stream = xstrdup(queue);
+	k->prefix = aux(queue, "");
 	k->delayed = aux(queue, "delayed");
 	k->bodies = aux(queue, "bodies");
 	k->dead = aux(queue, "dead");
@@ -45,6 +46,13 @@ void keys_init(struct keys *k, const char *queue)
 	k->progress = aux(queue, "progress");
 	k->crash = aux(queue, "crash");
 	k->names = aux(queue, "names");
+	k->tasks = aux(queue, "tasks");
+	k->owners = aux(queue, "owners");
+	k->pending = aux(queue, "pending");
+	k->letters = aux(queue, "letters");
+	k->processing = aux(queue, "processing:");
+	k->last_id = aux(queue, "last_id");
+	k->arrived = aux(queue, "arrived:");
 	k->claim = aux(queue, "consumer:");
 	k->result = aux(queue, "result:");
 	k->failed = aux(queue, "failed:");
@@ -52,9 +60,11 @@ void keys_init(struct keys *k, const char *queue)
 
 void keys_release(struct keys *k)
 {
-	char **all[] = {&k->stream,   &k->delayed, &k->bodies,   &k->dead,  &k->held,
-			&k->counters, &k->ckpt,    &k->progress, &k->crash, &k->names,
-			&k->claim,    &k->result,  &k->failed};
+	char **all[] = {&k->stream,    &k->delayed, &k->bodies,   &k->dead,    &k->held,
+			&k->counters,  &k->ckpt,    &k->progress, &k->crash,   &k->names,
+			&k->claim,     &k->result,  &k->failed,   &k->prefix,  &k->arrived,
+			&k->last_id,   &k->tasks,   &k->owners,   &k->pending, &k->letters,
+			&k->processing};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		free(*all[i]);

@@ -12,19 +12,28 @@
 #include "err.h"
 
 struct keys {
-	char *stream;   /* the queue's name; all owned */
-	char *delayed;  /* ZSET entry id -> due time, Unix ms */
-	char *bodies;   /* HASH entry id -> packed body of a delayed task */
-	char *dead;     /* stream */
-	char *held;     /* stream */
-	char *counters; /* HASH done, dropped, retried, died, readded */
-	char *ckpt;     /* HASH entry id -> checkpoint */
-	char *progress; /* HASH entry id -> progress of what runs */
-	char *crash;    /* HASH entry id -> count:token:cause */
-	char *names;    /* HASH consumer -> nonce */
-	char *claim;    /* prefix of the claim records: <claim><consumer> */
-	char *result;   /* prefix of the results: <result><task id> */
-	char *failed;   /* prefix of what there is instead of a result */
+	char *stream;     /* the queue's name; all owned */
+	char *prefix;     /* what all other keys begin with */
+	char *delayed;    /* ZSET entry id -> due time, Unix ms */
+	char *bodies;     /* HASH entry id -> packed body of a delayed task */
+	char *dead;       /* stream, or what stands for one (common/scripts/_list.lua) */
+	char *held;       /* likewise */
+	char *counters;   /* HASH done, dropped, retried, died, readded */
+	char *ckpt;       /* HASH entry id -> checkpoint */
+	char *progress;   /* HASH entry id -> progress of what runs */
+	char *crash;      /* HASH entry id -> count:token:cause */
+	char *names;      /* HASH consumer -> nonce */
+	char *tasks;      /* of a list: HASH entry id -> fields, packed */
+	char *owners;     /* of a list: HASH entry id -> who has it */
+	char *pending;    /* of a list: ZSET of the same ids */
+	char *letters;    /* of a list: HASH entry id -> fields of a letter, packed */
+	char *processing; /* of a list: prefix of what consumers have */
+	char *last_id;    /* of a list: the last id that was given out */
+	char *arrived; /* prefix of the lists of what was moved to a consumer: <arrived><consumer>
+			*/
+	char *claim;   /* prefix of the claim records: <claim><consumer> */
+	char *result;  /* prefix of the results: <result><task id> */
+	char *failed;  /* prefix of what there is instead of a result */
 };
 
 /* -1 with what is wrong with the name: empty, unprintable, or its slot cannot be shared. */

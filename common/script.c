@@ -31,6 +31,16 @@ struct call {
 	struct rconn_arg argv[]; /* their bytes lie behind them in the same allocation */
 };
 
+/* Those of both kinds come first, then the same once more. */
+#define N_BOTH ((int)SCRIPT_LIST_AUDIT - (int)SCRIPT_AUDIT)
+_Static_assert(SCRIPT_AUDIT == 0 && SCRIPT_LIST_TAKE == SCRIPT_TAKE + N_BOTH,
+	       "scripts.inc: first all for streams, then the same for lists");
+
+enum script_id script_on_list(enum script_id id)
+{
+	return (int)id < N_BOTH ? (enum script_id)((int)id + N_BOTH) : id;
+}
+
 const char *script_name(enum script_id id)
 {
 	return scripts[id].name;
@@ -133,9 +143,11 @@ static void on_loaded(void *arg ATTR_UNUSED, const redisReply *reply ATTR_UNUSED
 	/* Refused or lost: then the script is sent when it is first needed. */
 }
 
-void script_load_all(struct rconn *c)
+void script_load_all(struct rconn *c, bool on_lists)
 {
-	for (int i = 0; i < N_SCRIPTS; i++) {
+	int end = on_lists ? N_SCRIPTS : N_BOTH;
+
+	for (int i = on_lists ? N_BOTH : 0; i < end; i++) {
 		const struct rconn_arg argv[] = {
 			{"SCRIPT", 6}, {"LOAD", 4}, {scripts[i].text, scripts[i].text_len}};
 

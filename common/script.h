@@ -1,7 +1,8 @@
 /*
  * script.h - the Lua scripts of common/scripts, run over a link: EVALSHA, and EVAL when Redis does
  * not know the script (a new server, SCRIPT FLUSH). The list is made from the files at build time
- * by common/scripts/embed: common/scripts/claim.lua is SCRIPT_CLAIM.
+ * by common/scripts/embed: common/scripts/claim.lua is SCRIPT_CLAIM, and SCRIPT_LIST_CLAIM for a
+ * queue that is a list: the same script, with the stream commands done by common/scripts/_list.lua.
  */
 #ifndef REDISQ_SCRIPT_H
 #define REDISQ_SCRIPT_H
@@ -15,6 +16,12 @@ enum script_id {
 };
 #undef SCRIPT
 
+/* SCRIPT_CLAIM -> SCRIPT_LIST_CLAIM; what is for lists only stays what it is. */
+enum script_id script_on_list(enum script_id id);
+/* The same arguments, and these three behind them: the queue's name, what its other keys begin
+ * with, and the consumer group. */
+#define SCRIPT_LIST_ARGS 3
+
 /* "claim". Static. */
 const char *script_name(enum script_id id);
 /* 40 hexadecimal digits. Static. */
@@ -22,9 +29,9 @@ const char *script_sha1(enum script_id id);
 /* What is sent to Redis. Static. */
 const char *script_text(enum script_id id);
 
-/* Tells Redis all scripts, so that none has to be sent twice later; errors are of no consequence.
- */
-void script_load_all(struct rconn *c);
+/* Tells Redis all scripts for queues of this kind, so that none has to be sent twice later; errors
+ * are of no consequence. */
+void script_load_all(struct rconn *c, bool on_lists);
 
 /*
  * As rconn_send(): the first `n_keys` of `argc` arguments are the script's KEYS. The arguments are

@@ -115,7 +115,7 @@ static void link_up(struct queue *q, struct rconn *c, struct rconn *other)
 	publish_links(q);
 	if (!q->scripts_loaded && stream_any_link(q)) {
 		/* One that Redis does not know would be sent again, behind a read that blocks. */
-		script_load_all(stream_any_link(q));
+		script_load_all(stream_any_link(q), false);
 		q->scripts_loaded = true;
 	}
 	if (!stream_linked(q))

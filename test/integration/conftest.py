@@ -9,6 +9,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 
 from journal import Gate, Journal            # noqa: E402
+from listserver import ListServer             # noqa: E402
 from proxy import Proxy                      # noqa: E402
 from redisserver import RedisServer          # noqa: E402
 from supervised import Supervisor            # noqa: E402
@@ -23,9 +24,23 @@ def build():
 
 
 @pytest.fixture
-def server(tmp_path):
-    """A running redis-server; .r is a client, .url its address."""
-    s = RedisServer(tmp_path)
+def backend():
+    """What queues are in Redis."""
+    return "stream"
+
+
+def pytest_generate_tests(metafunc):
+    """BACKENDS of a module, or @pytest.mark.backends(...) of one test: run with each of them."""
+    mark = metafunc.definition.get_closest_marker("backends")
+    names = mark.args if mark else getattr(metafunc.module, "BACKENDS", ("stream",))
+    if "backend" in metafunc.fixturenames and names != ("stream",):
+        metafunc.parametrize("backend", names)
+
+
+@pytest.fixture
+def server(tmp_path, backend):
+    """A running redis-server; .r is a client, .url its address, .backend what queues are there."""
+    s = (ListServer if backend == "list" else RedisServer)(tmp_path)
     yield s
     s.close()
 

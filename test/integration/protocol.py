@@ -13,9 +13,9 @@ RELEASED = 10 ** 12
 
 
 @functools.lru_cache(None)
-def source(name):
+def source(name, kind="stream"):
     texts = []
-    for part in ("_prelude", name):
+    for part in ("_" + kind, "_prelude", name):
         with open(os.path.join(SCRIPTS, part + ".lua"), encoding="ascii") as f:
             texts.append(f.read())
     return "\n".join(texts)
@@ -73,7 +73,10 @@ class Protocol:
         for suffix in ("delayed", "bodies", "dead", "held", "counters", "ckpt", "progress", "crash",
                        "names"):
             setattr(self, suffix, server.key(queue, suffix))
-        self.r.xgroup_create(queue, group, "0", mkstream=True)
+        self.open()
+
+    def open(self):
+        self.r.xgroup_create(self.queue, self.group, "0", mkstream=True)
 
     def claim_key(self, name):
         return self.server.key(self.queue, "consumer:" + name)
@@ -85,7 +88,7 @@ class Protocol:
         return self.server.key(self.queue, "failed:" + task)
 
     def run(self, script, keys, *args):
-        text = source(script)
+        text = source(script, self.server.backend)
         sha = hashlib.sha1(text.encode()).hexdigest()
         try:
             return self.r.evalsha(sha, len(keys), *keys, *args)
@@ -212,6 +215,8 @@ class Protocol:
                 out[k] = self.r.hgetall(k)
             elif kind == b"zset":
                 out[k] = self.r.zrange(k, 0, -1, withscores=True)
+            elif kind == b"list":
+                out[k] = self.r.lrange(k, 0, -1)
             else:
                 out[k] = self.r.get(k)
         out["pending"] = {i: (owner, idle > RELEASED, count)
@@ -248,6 +253,90 @@ class Protocol:
 
     def counter(self, name):
         return int(self.r.hget(self.counters, name) or 0)
+
+
+class ListProtocol(Protocol):
+    """A queue that is a list: the same, by other means."""
+
+    def open(self):
+        self.fetchers = {}
+        for suffix in ("owners", "tasks", "last_id"):
+            setattr(self, suffix, self.server.key(self.queue, suffix))
+
+    def arrived_key(self, name):
+        return self.server.key(self.queue, "arrived:" + name)
+
+    def run(self, script, keys, *args):
+        return super().run(script, keys, *args, self.queue, self.server.key(self.queue, ""),
+                           self.group)
+
+    def raw(self, *words):
+        return self.run("list_ask", [self.queue], *words)
+
+    def fetch(self, me, nonce, n, field="payload"):
+        """None when fenced, else {id: fields}."""
+        got = self.run("list_fetch", [self.queue, self.claim_key(me), self.crash, self.ckpt],
+                       self.group, me, nonce, n, field)
+        return None if got[0] == 0 else {i.decode(): fields for i, _, fields, _, _ in got[1]}
+
+    def read(self, me, n):
+        """By whatever life of the name there is; where there is none, by one that ends with it."""
+        record = self.r.get(self.claim_key(me))
+        if not record:
+            self.r.set(self.claim_key(me), "x")
+        nonce = record.decode().split()[0] if record else "x"
+        got = []
+        for page in range(0, n, 1000):
+            got += self.fetch(me, nonce, min(1000, n - page))
+        if not record:
+            self.r.delete(self.claim_key(me))
+        return [(i, 1) for i in got]
+
+    def make_idle(self, owner, ms, *ids):
+        seconds, us = self.r.time()
+        for i in ids:
+            token, _, had = self.r.hget(self.owners, i).decode().split(" ", 2)
+            if had != owner:
+                self.r.lrem(self.server.key(self.queue, "processing:" + had), 1, i)
+                self.r.lpush(self.server.key(self.queue, "processing:" + owner), i)
+            self.r.hset(self.owners, i, "%s %d %s" % (
+                token, seconds * 1000 + us // 1000 - ms, owner))
+
+    def state(self):
+        out = super().state()
+        del out[self.owners.encode()]  # has times; what else it has is pending
+        return out
+
+    def places(self):
+        out = {}
+
+        def note(fields, place):
+            at = [bytes(f) for f in fields[::2]].index(b"payload")
+            out.setdefault(fields[2 * at + 1].decode(), []).append(place)
+
+        pending, tasks = self.pending(), dict(self.entries(self.queue))
+        for item in self.r.lrange(self.queue, 0, -1):
+            i = item[8:].decode() if item.startswith(b"\0redisq\0") else None
+            if i in tasks and i not in pending:
+                note(tasks.pop(i), "waiting")
+            else:
+                note([b"payload", item], "waiting")
+        for i, fields in tasks.items():
+            note(fields, "running" if i in pending else "stranded")
+        for i in self.r.zrange(self.delayed, 0, -1):
+            note(self.body(i)["fields"], "delayed")
+        for place, key in (("dead", self.dead), ("held", self.held)):
+            for _, fields in self.entries(key):
+                note(fields, place)
+        return out
+
+
+def protocol(server, *args, base=Protocol):
+    """A `base`, or the same on a list, as the server has it."""
+    if server.backend == "list":
+        bases = (ListProtocol,) if base is Protocol else (ListProtocol, base)
+        base = type(base.__name__ + "OnList", bases, {})
+    return base(server, *args)
 
 
 def refused(call):

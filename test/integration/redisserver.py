@@ -30,6 +30,8 @@ def documented(part):
 
 
 class RedisServer:
+    backend = "stream"
+
     def __init__(self, tmp_path, *options, env=None):
         self.dir = str(tmp_path)
         self.env = dict(os.environ, **(env or {}))
@@ -158,9 +160,18 @@ class RedisServer:
     def counters(self, queue):
         return {k.decode(): int(v) for k, v in self.r.hgetall(self.key(queue, "counters")).items()}
 
+    def letters(self, queue, where):
+        """Dead or held ones, oldest first: (id, {field: value}) as bytes."""
+        return [(i.decode(), f) for i, f in self.r.xrange(self.key(queue, where))]
+
+    def letter_fields(self, queue, where):
+        """Of each, its fields as they are: names and values in turn."""
+        key = self.key(queue, where)
+        all_of = self.r.eval("return redis.call('XRANGE', KEYS[1], '-', '+')", 1, key)
+        return [fields for _, fields in all_of]
+
     def dead(self, queue):
-        """Dead letters, oldest first: (id, {field: value}) as bytes."""
-        return [(i.decode(), f) for i, f in self.r.xrange(self.key(queue, "dead"))]
+        return self.letters(queue, "dead")
 
     def delayed(self, queue):
         return {i.decode(): s for i, s in

@@ -8,13 +8,13 @@ import pytest
 
 import procs
 from alone import Alone
-from protocol import FOREIGN, RELEASED, Protocol, done
+from protocol import FOREIGN, RELEASED, protocol, done
 from waiting import wait_until
 
 
 @pytest.fixture
 def p(server):
-    return Protocol(server)
+    return protocol(server)
 
 
 def record(nonce, boot="boot", pid=7, ns="pid:[4026531836]", host="host", links="5 6 run"):

@@ -1,15 +1,18 @@
 """The script that lets everyone have what a dead worker had pending."""
 import pytest
 
-from protocol import LEASE, RELEASED, Protocol, done, release
+from protocol import LEASE, RELEASED, protocol, done, release
 from waiting import wait_until
 
 CAUSE = "alone worker signal 9 SIGKILL"
 
 
+BACKENDS = ("stream", "list")
+
+
 @pytest.fixture
 def p(server):
-    return Protocol(server)
+    return protocol(server)
 
 
 @pytest.fixture
@@ -205,7 +208,7 @@ def test_a_page_goes_on_after_an_entry_that_has_gone(p):
 
 
 def test_entries_that_were_deleted_disturb_nothing(p, dead):
-    p.r.xdel(p.queue, dead[0][0], dead[5][0])
+    p.raw("XDEL", p.queue, dead[0][0], dead[5][0])
     assert p.handover("w", "n1", *dead)[0] == 6
     p.take("you", "n2", *[(i, "w", t) for i, t in dead])
     assert {i for i, row in p.pending().items() if row[0] == "you"} == \

@@ -1,12 +1,15 @@
 """A batch of settlements looks once at what is pending, and answers for each as if it were alone."""
 import pytest
 
-from protocol import Protocol, done, letter, release, retry
+from protocol import protocol, done, letter, release, retry
+
+
+BACKENDS = ("stream", "list")
 
 
 @pytest.fixture
 def p(server):
-    made = Protocol(server)
+    made = protocol(server)
     assert made.claim("me", "n1") == [1, 0]
     return made
 
@@ -19,14 +22,16 @@ def looks(p, *verdicts):
     return answers, p.r.info("commandstats").get("cmdstat_xpending", {}).get("calls", 0)
 
 
+@pytest.mark.backends("stream")
 def test_one_look_for_a_batch(p):
     p.add(*[b"x"] * 64)
     tasks = p.read("me", 64)
     answers, n = looks(p, *[done(t) for t in reversed(tasks)])
     assert answers == [1] * 64 and n == 1
-    assert p.pending() == {} and p.r.xlen("q") == 0 and p.counter("done") == 64
+    assert p.pending() == {} and p.raw("XLEN", "q") == 0 and p.counter("done") == 64
 
 
+@pytest.mark.backends("stream")
 def test_one_alone_is_looked_at_alone(p):
     p.add(b"x", b"y")
     tasks = p.read("me", 2)
@@ -34,6 +39,7 @@ def test_one_alone_is_looked_at_alone(p):
     assert list(p.pending()) == [tasks[0][0]]
 
 
+@pytest.mark.backends("stream")
 @pytest.mark.parametrize("shuffled", [
     ["10-0", "5-9", "1000-0", "99-7", "5-10", "100-5", "6-1"], ["9-100", "10-10"], ["10-99", "10-1"]])
 def test_entry_ids_are_numbers_in_two_parts(p, shuffled):
@@ -45,6 +51,7 @@ def test_entry_ids_are_numbers_in_two_parts(p, shuffled):
     assert p.pending() == {}
 
 
+@pytest.mark.backends("stream")
 def test_many_others_in_between(p):
     """More than the look shows: the rest is asked for one by one, and the answers are the same."""
     p.add(*[b"x"] * 400)

@@ -10,9 +10,10 @@ import random
 import pytest
 import redis
 
-from protocol import (LEASE, RELEASED, Protocol, crash, done, hold, letter, refused, release, retry,
+from protocol import (LEASE, RELEASED, Protocol, crash, done, hold, letter, protocol, refused, release, retry,
                       said)
 
+BACKENDS = ("stream", "list")
 STEPS = 500
 SEEDS = int(os.environ.get("REDISQ_SEEDS", "3"))
 FORBIDDEN = ["xadd", "xdel", "xack", "xtrim", "xclaim", "xrange", "xpending", "hset", "hget",
@@ -257,7 +258,7 @@ class Walk(Protocol):
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_random_walk_loses_nothing_and_doubles_nothing(server, seed):
-    walk = Walk(server, seed)
+    walk = protocol(server, seed, base=Walk)
     for _ in range(STEPS):
         walk.step()
     # And then all goes well, and everything comes to an end.
@@ -279,5 +280,5 @@ def test_a_random_walk_loses_nothing_and_doubles_nothing(server, seed):
     walk.check("the end")
     walk.step_names()
     assert set(walk.server.consumers(walk.queue)) == {name}
-    assert walk.pending() == {} and walk.rich.xlen(walk.queue) == 0
+    assert walk.pending() == {} and walk.server.xlen(walk.queue) == 0
     assert not walk.rich.exists(walk.delayed, walk.ckpt, walk.progress)
