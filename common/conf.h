@@ -35,6 +35,8 @@ enum conf_stdin { CONF_STDIN_PAYLOAD, CONF_STDIN_FIELDS };
 enum conf_follow { CONF_FOLLOW_RETRY, CONF_FOLLOW_DEAD, CONF_FOLLOW_HOLD };
 enum conf_on_lost_lease { CONF_LOST_CANCEL, CONF_LOST_FINISH };
 enum conf_start { CONF_START_AUTO, CONF_START_BEGIN, CONF_START_END };
+/* What the queue's key is. */
+enum conf_backend { CONF_BACKEND_STREAM, CONF_BACKEND_LIST };
 enum conf_on_done { CONF_DONE_DELETE, CONF_DONE_ACK };
 
 /* A vector of heap strings. */

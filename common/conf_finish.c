@@ -226,6 +226,16 @@ static void finish_queue(struct conf *c, const struct conf_queue *q, struct buf 
 		buf_addf(errs,
 			 "%s%s[queue %s] has no handler; write handler = exec PROGRAM ARG...\n",
 			 where ? where : "", where ? ": " : "", q->name);
+	if (q->backend == CONF_BACKEND_LIST && q->on_done == CONF_DONE_ACK)
+		buf_addf(errs,
+			 "%s: [queue %s] on_done = ack is for streams; with backend = list done "
+			 "tasks are always deleted, leave it out\n",
+			 conf_where(c, CONF_QUEUE, q->name, "on_done"), q->name);
+	if (q->backend == CONF_BACKEND_LIST && q->start == CONF_START_END)
+		buf_addf(errs,
+			 "%s: [queue %s] start = $ is for streams; with backend = list all that "
+			 "is in the list is taken, leave it out\n",
+			 conf_where(c, CONF_QUEUE, q->name, "start"), q->name);
 	check_order(c, CONF_QUEUE, q->name, "retry_delay", q->retry_delay, "retry_delay_max",
 		    q->retry_delay_max, errs);
 	warn_lease(c, q);

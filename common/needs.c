@@ -4,8 +4,12 @@
 #define PROBE ".redisq-probe"
 
 static const struct need needs[] = {
-#define NEED(acl, who, key, without, ...) {acl, NEED_##who, NEED_##key, without, {__VA_ARGS__}},
+#define NEED(acl, who, key, without, ...) \
+	{acl, NEED_##who, NEED_##key, without, {__VA_ARGS__}, false},
+#define LIST_NEED(acl, who, key, without, ...) \
+	{acl, NEED_##who, NEED_##key, without, {__VA_ARGS__}, true},
 #include "needs.def"
+#undef LIST_NEED
 #undef NEED
 };
 
@@ -18,6 +22,12 @@ const struct need *needs_at(size_t i)
 {
 	INVARIANT(i < ARRAY_LEN(needs));
 	return &needs[i];
+}
+
+bool needs_is_for(const struct need *n, bool on_list)
+{
+	/* What a stream command does, a script does with lists. */
+	return on_list ? n->list_only || n->acl[0] != 'x' : !n->list_only;
 }
 
 static const char *of_nobody(const char *prefix, struct buf *store)
@@ -58,6 +68,18 @@ const char *needs_key(const struct need *n, const struct keys *k, struct buf *st
 		return of_nobody(k->result, store);
 	case NEED_FAILED:
 		return of_nobody(k->failed, store);
+	case NEED_TASKS:
+		return k->tasks;
+	case NEED_OWNERS:
+		return k->owners;
+	case NEED_PENDING:
+		return k->pending;
+	case NEED_LETTERS:
+		return k->letters;
+	case NEED_LAST_ID:
+		return k->last_id;
+	case NEED_PROCESSING:
+		return of_nobody(k->processing, store);
 	}
 	return "";
 }

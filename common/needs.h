@@ -30,6 +30,12 @@ enum need_key {
 	NEED_CLAIM,
 	NEED_RESULT,
 	NEED_FAILED,
+	NEED_TASKS,
+	NEED_OWNERS,
+	NEED_PENDING,
+	NEED_LETTERS,
+	NEED_LAST_ID,
+	NEED_PROCESSING,
 };
 
 #define NEED_WORDS_MAX 10
@@ -40,6 +46,7 @@ struct need {
 	enum need_key key;
 	const char *without;
 	const char *words[NEED_WORDS_MAX + 1]; /* ends with NULL */
+	bool list_only;
 };
 
 enum need_answer {
@@ -53,6 +60,8 @@ enum need_answer {
 size_t needs_count(void);
 /* Static. */
 const struct need *needs_at(size_t i);
+/* Is it needed for a queue that is a stream, or a list? */
+bool needs_is_for(const struct need *n, bool on_list);
 /* The key that row is for, "" = none. Borrowed from `k`, or from `store`. */
 const char *needs_key(const struct need *n, const struct keys *k, struct buf *store);
 /* The words to send; returns how many. Borrowed from the table, `k`, `group` and `store`. */

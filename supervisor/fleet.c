@@ -104,6 +104,11 @@ int fleet_concurrency(const struct fleet *f)
 	return most ? most : queue_conf(f, f->gen)->concurrency;
 }
 
+const char *fleet_backend(const struct fleet *f)
+{
+	return queue_conf(f, f->gen)->backend == CONF_BACKEND_LIST ? "list" : "stream";
+}
+
 struct tally fleet_tally(const struct fleet *f)
 {
 	struct tally sum = f->past;

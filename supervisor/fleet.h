@@ -79,6 +79,8 @@ bool fleet_slot_wanted(const struct fleet *f, const struct slot *s);
 int64_t fleet_parallelism(const struct fleet *f);
 /* Tasks at once in one worker: of those in charge, the most while a roll is changing it. */
 int fleet_concurrency(const struct fleet *f);
+/* "stream" or "list", as configured now. */
+const char *fleet_backend(const struct fleet *f);
 /* What all workers of the queue have counted since the supervisor's start. */
 struct tally fleet_tally(const struct fleet *f);
 /* Acts on the difference between what is and what is wanted. */

@@ -165,10 +165,10 @@ static json_t *fleet_json(const struct fleet *f)
 	for (size_t i = 0; i < f->n_slots; i++)
 		add_slot(workers, f->slots[i]);
 	o = json_pack("{s:o, s:s, s:i, s:i, s:I, s:o, s:I, s:b}", "name", text_or_null(f->queue),
-		      "backend", "stream", "concurrency", fleet_concurrency(f), "workers_wanted",
-		      (int)fleet_wanted(f), "total_parallelism", (json_int_t)fleet_parallelism(f),
-		      "workers", workers, "credit_out", (json_int_t)f->credit.out, "leaving",
-		      f->leaving);
+		      "backend", fleet_backend(f), "concurrency", fleet_concurrency(f),
+		      "workers_wanted", (int)fleet_wanted(f), "total_parallelism",
+		      (json_int_t)fleet_parallelism(f), "workers", workers, "credit_out",
+		      (json_int_t)f->credit.out, "leaving", f->leaving);
 	if (o)
 		add_tally(o, &sum);
 	json_object_set_new(o, "generation", json_integer(f->gen->number));

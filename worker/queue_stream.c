@@ -1,5 +1,5 @@
 /*
- * queue_stream.c - the Redis Streams back end: its links, its turn and its alarm. See stream.h.
+ * queue_stream.c - the back end: its links, its turn and its alarm. See stream.h.
  *
  * Invariants: nothing is sent before both links stand and the name is proved (stream_can_send);
  * every error goes through stream_trouble();
@@ -62,7 +62,15 @@ int stream_send(struct rconn *c, struct args *a, int64_t extra_ms, rconn_reply_f
 int stream_script(struct queue *q, struct rconn *c, enum script_id id, int n_keys, struct args *a,
 		  rconn_reply_fn *fn, void *arg)
 {
-	int r = script_send(c, q->cmd, id, n_keys, a->n, args_done(a), 0, fn, arg);
+	int r;
+
+	if (q->kind->on_lists) {
+		id = script_on_list(id);
+		args_str(a, q->keys.stream);
+		args_str(a, q->keys.prefix);
+		args_str(a, q->c->group);
+	}
+	r = script_send(c, q->cmd, id, n_keys, a->n, args_done(a), 0, fn, arg);
 
 	args_release(a);
 	return r;
@@ -115,7 +123,7 @@ static void link_up(struct queue *q, struct rconn *c, struct rconn *other)
 	publish_links(q);
 	if (!q->scripts_loaded && stream_any_link(q)) {
 		/* One that Redis does not know would be sent again, behind a read that blocks. */
-		script_load_all(stream_any_link(q), false);
+		script_load_all(stream_any_link(q), q->kind->on_lists);
 		q->scripts_loaded = true;
 	}
 	if (!stream_linked(q))
@@ -129,7 +137,8 @@ static void link_up(struct queue *q, struct rconn *c, struct rconn *other)
 static void link_down(struct queue *q, struct rconn *c, const char *why)
 {
 	q->scripts_loaded = false;
-	q->no_short_way = false;
+	q->no_short_way = q->kind->on_lists;
+	q->arrived = q->kind->on_lists; /* by a read whose answer was lost */
 	stale_unlinked(&q->stale);
 	forget_evidence(q);
 	q->n_links_lost++;
@@ -206,7 +215,7 @@ static void turn_open(struct queue *q, int64_t now)
 	stream_look_at_policy(q, now);
 	stream_promote(q, now);
 	stream_scan(q, now);
-	stream_read(q, now);
+	q->kind->read(q, now);
 	announce(q);
 }
 
@@ -289,7 +298,9 @@ static struct queue *queue_open(struct worker *w, const struct queue_events *eve
 
 	q->w = w;
 	q->c = w->qc;
+	q->kind = w->qc->backend == CONF_BACKEND_LIST ? &stream_kind_list : &stream_kind;
 	q->events = events;
+	q->no_short_way = q->kind->on_lists;
 	keys_init(&q->keys, w->qc->name);
 	buf_init(&q->record);
 	list_init(&q->to_settle);
@@ -329,7 +340,7 @@ static void on_described(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 
 	if (reply_kind(r) == REPLY_OK)
-		log_info("waiting on stream \"%s\" at %s (from %s): %" PRId64 " entries",
+		log_info("waiting on %s \"%s\" at %s (from %s): %" PRId64 " entries", q->kind->word,
 			 q->c->name, rconn_where(q->cmd),
 			 conf_where(q->w->conf, CONF_REDIS, NULL, "url"), reply_int(r, 0));
 }
@@ -341,7 +352,7 @@ static void queue_describe(struct queue *q)
 	if (q->phase != STREAM_OPEN)
 		return;
 	args_init(&a);
-	args_str(&a, "XLEN");
+	args_str(&a, q->kind->length);
 	args_str(&a, q->keys.stream);
 	if (stream_send(q->cmd, &a, 0, on_described, q) < 0)
 		log_info("waiting for Redis at %s", rconn_where(q->cmd));

@@ -66,6 +66,11 @@ const char *reply_error_text(const struct redisReply *r)
 	return r && r->type == REDIS_REPLY_ERROR ? r->str : "no answer";
 }
 
+bool reply_is_string(const struct redisReply *r)
+{
+	return r && r->type == REDIS_REPLY_STRING;
+}
+
 struct slice reply_slice(const struct redisReply *r)
 {
 	if (!r || (r->type != REDIS_REPLY_STRING && r->type != REDIS_REPLY_STATUS))

@@ -30,6 +30,8 @@ const char *reply_error_text(const struct redisReply *r);
 
 /* Integer, or a string that is one; `otherwise` for anything else. */
 int64_t reply_int(const struct redisReply *r, int64_t otherwise);
+/* A string, be it empty; nil is none. */
+bool reply_is_string(const struct redisReply *r);
 /* Bytes of a string reply; empty for anything else. Borrowed. */
 struct slice reply_slice(const struct redisReply *r);
 /* Number of elements; 0 for anything but an array. */

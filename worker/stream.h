@@ -1,7 +1,10 @@
 /*
- * stream.h - inside of the Redis Streams back end, shared by its rooms:
+ * stream.h - inside of the back end, shared by its rooms. A queue is a stream of Redis, or a list
+ * on which the scripts do what a stream does (common/scripts/_list.lua); which one is its `kind`,
+ * and only its opening and its reads differ here:
  *
  *   queue_stream.c   the links, the turn, the alarm
+ *   stream_list.c    opening and reading a list
  *   stream_open.c    group and claim: from connected to open; leaving
  *   stream_read.c    XREADGROUP and the entries it brings
  *   stream_done.c    done, and nothing more to it
@@ -65,6 +68,7 @@ enum stream_phase {
 	X(GROUP, "creating the consumer group") \
 	X(NAME, "taking a consumer name") \
 	X(READ, "reading") \
+	X(WAIT, "waiting for the list") \
 	X(SETTLE, "settling") \
 	X(RENEW, "renewing leases") \
 	X(SCAN, "looking for stale entries") \
@@ -94,8 +98,20 @@ struct complaint {
 	int64_t due_ms; /* when the next may be said, boot clock */
 };
 
+/* What the queue is in Redis. */
+struct stream_kind {
+	const char *word;
+	const char *length; /* the command that tells how many wait */
+	bool on_lists;
+	/* The first step of opening; the last of it is stream_take_name(). */
+	void (*open)(struct queue *q);
+	void (*read)(struct queue *q, int64_t now_ms);
+};
+extern const struct stream_kind stream_kind, stream_kind_list;
+
 struct queue {
-	struct worker *w;           /* borrowed */
+	struct worker *w; /* borrowed */
+	const struct stream_kind *kind;
 	const struct conf_queue *c; /* borrowed */
 	const struct queue_events *events;
 	struct keys keys;
@@ -121,6 +137,10 @@ struct queue {
 	int64_t read_sent_ms;
 	int64_t last_entry_ms;
 	bool maybe_more; /* the last read brought entries: read on without BLOCK */
+
+	/* Of a list only. */
+	bool arrived; /* something may have been moved to us that is nobody's task yet */
+	bool no_blmove;
 
 	/* Settling. */
 	struct list to_settle; /* tasks whose verdict was not sent yet */
@@ -206,6 +226,10 @@ void stream_fine(struct queue *q, enum stream_op op);
 
 /* stream_open.c */
 void stream_open_step(struct queue *q);
+/* The group is there, or none is needed: a name and its claim. */
+void stream_take_name(struct queue *q);
+/* The link was lost, or a drain has begun, since the step was sent that `r` answers. */
+bool stream_opening_ended(struct queue *q, const struct redisReply *r);
 void stream_recreate_group(struct queue *q);
 void stream_leave_step(struct queue *q);
 void stream_new_nonce(struct queue *q);
@@ -302,5 +326,8 @@ struct candidate {
 	uint64_t token;
 };
 void stream_take(struct queue *q, const struct candidate *list, int n, int64_t now_ms);
+/* Those that a script has handed out ({{id, token, fields, crash record, checkpoint} ...}), at most
+ * `max`; returns how many are new. */
+int stream_adopt_all(struct queue *q, const struct redisReply *list, int max, int64_t evidence_ms);
 
 #endif

@@ -22,14 +22,14 @@ struct asking {
 };
 
 /* A transaction on the link that others use is not for trying: EXEC has to tell. */
-static bool is_asked(enum need_who who, const struct need *n)
+static bool is_asked(const struct queue *q, enum need_who who, const struct need *n)
 {
-	return n->who == who && !needs_is_multi(n);
+	return n->who == who && needs_is_for(n, q->kind->on_lists) && !needs_is_multi(n);
 }
 
 static void next_row(struct asking *a)
 {
-	while (a->at < needs_count() && !is_asked(a->who, needs_at(a->at)))
+	while (a->at < needs_count() && !is_asked(a->q, a->who, needs_at(a->at)))
 		a->at++;
 }
 
@@ -101,7 +101,7 @@ static void ask(struct queue *q, enum need_who who)
 		struct args args;
 		int argc;
 
-		if (!is_asked(who, needs_at(i)))
+		if (!is_asked(q, who, needs_at(i)))
 			continue;
 		argc = needs_words(needs_at(i), &q->keys, q->c->group, &store, words);
 		args_init(&args);

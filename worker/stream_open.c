@@ -127,8 +127,7 @@ static void opened(struct queue *q)
 	queue_stream_ops.turn(q);
 }
 
-/* A drain may have begun, or the link been lost, between two steps of opening. */
-static bool opening_ended(struct queue *q, const struct redisReply *r)
+bool stream_opening_ended(struct queue *q, const struct redisReply *r)
 {
 	if (r && q->phase == STREAM_OPENING)
 		return false;
@@ -141,7 +140,7 @@ static void on_createconsumer(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 
 	/* Before 6.2, at OOM or without the permission, the first delivery registers it. */
-	if (!opening_ended(q, r))
+	if (!stream_opening_ended(q, r))
 		opened(q);
 }
 
@@ -151,7 +150,7 @@ static void on_claim(void *arg, const struct redisReply *r)
 	struct args a;
 	int64_t answer, n_former;
 
-	if (opening_ended(q, r))
+	if (stream_opening_ended(q, r))
 		return;
 	if (reply_kind(r) != REPLY_OK) {
 		q->asking_open = false;
@@ -191,6 +190,11 @@ static void on_claim(void *arg, const struct redisReply *r)
 	snprintf(q->w->board->consumer, sizeof(q->w->board->consumer), "%s", q->consumer);
 	q->name_until_ms = lease_evidence(q->renew_sent_ms, q->c->lease);
 	q->renew_at_ms = q->renew_sent_ms + lease_renew_every(q->c->lease);
+	q->arrived = q->kind->on_lists; /* for a former owner of the name */
+	if (q->kind->on_lists) {
+		opened(q); /* nothing knows consumers but :names */
+		return;
+	}
 	args_init(&a);
 	args_str(&a, "XGROUP");
 	args_str(&a, "CREATECONSUMER");
@@ -201,7 +205,7 @@ static void on_claim(void *arg, const struct redisReply *r)
 		q->asking_open = false;
 }
 
-static void send_claim(struct queue *q)
+void stream_take_name(struct queue *q)
 {
 	struct args a;
 
@@ -229,10 +233,10 @@ static void on_group_created(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 	enum reply_kind kind = reply_kind(r);
 
-	if (opening_ended(q, r))
+	if (stream_opening_ended(q, r))
 		return;
 	if (kind == REPLY_OK || kind == REPLY_BUSYGROUP) {
-		send_claim(q);
+		stream_take_name(q);
 		return;
 	}
 	q->asking_open = false;
@@ -259,7 +263,7 @@ static void on_groups(void *arg, const struct redisReply *r)
 	struct group_answer answer;
 	struct buf why = BUF_INIT;
 
-	if (opening_ended(q, r))
+	if (stream_opening_ended(q, r))
 		return;
 	switch (reply_kind(r)) {
 	case REPLY_LOST: /* ended above */
@@ -286,7 +290,7 @@ static void on_groups(void *arg, const struct redisReply *r)
 	answer = group_decide(r, q->c, q->n_entries, &why);
 	switch (answer.what) {
 	case GROUP_USE:
-		send_claim(q);
+		stream_take_name(q);
 		break;
 	case GROUP_CREATE:
 		if (send_group_create(q, answer.at_end ? "$" : "0", on_group_created) < 0)
@@ -306,14 +310,10 @@ static void on_length(void *arg, const struct redisReply *r)
 	q->n_entries = reply_int(r, 0);
 }
 
-void stream_open_step(struct queue *q)
+static void find_group(struct queue *q)
 {
 	struct args a;
 
-	if (q->asking_open)
-		return;
-	stream_set_phase(q, STREAM_OPENING, "links up");
-	q->asking_open = true;
 	args_init(&a);
 	args_str(&a, "XLEN");
 	args_str(&a, q->keys.stream);
@@ -328,6 +328,22 @@ void stream_open_step(struct queue *q)
 	if (stream_send(q->cmd, &a, 0, on_groups, q) < 0)
 		q->asking_open = false;
 }
+
+void stream_open_step(struct queue *q)
+{
+	if (q->asking_open)
+		return;
+	stream_set_phase(q, STREAM_OPENING, "links up");
+	q->asking_open = true;
+	q->kind->open(q);
+}
+
+const struct stream_kind stream_kind = {
+	.word = "stream",
+	.length = "XLEN",
+	.open = find_group,
+	.read = stream_read,
+};
 
 /* ------------------------------------------------------------------ the group is gone */
 

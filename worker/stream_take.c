@@ -9,15 +9,11 @@
 
 /* ------------------------------------------------------------------ take */
 
-static void on_taken(void *arg, const struct redisReply *r)
+int stream_adopt_all(struct queue *q, const struct redisReply *list, int max, int64_t evidence_ms)
 {
-	struct queue *q = arg;
-	const struct redisReply *list = reply_at(r, 1);
-	int64_t evidence = lease_evidence(q->take_sent_ms, q->c->lease);
-	bool fine = reply_kind(r) == REPLY_OK && q->phase == STREAM_OPEN;
 	int n_new = 0;
 
-	for (size_t i = 0; fine && i < reply_len(list) && n_new < q->take_asked; i++) {
+	for (size_t i = 0; i < reply_len(list) && n_new < max; i++) {
 		const struct redisReply *e = reply_at(list, i);
 
 		if (stream_adopt(q,
@@ -27,9 +23,20 @@ static void on_taken(void *arg, const struct redisReply *r)
 						   .crash_record = reply_slice(reply_at(e, 3)),
 						   .has_checkpoint = true,
 						   .checkpoint = reply_slice(reply_at(e, 4)),
-						   .evidence_ms = evidence}))
+						   .evidence_ms = evidence_ms}))
 			n_new++;
 	}
+	return n_new;
+}
+
+static void on_taken(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	const struct redisReply *list = reply_at(r, 1);
+	int64_t evidence = lease_evidence(q->take_sent_ms, q->c->lease);
+	bool fine = reply_kind(r) == REPLY_OK && q->phase == STREAM_OPEN;
+	int n_new = fine ? stream_adopt_all(q, list, q->take_asked, evidence) : 0;
+
 	ledger_got(&q->w->ledger, LEDGER_CLAIM, q->take_asked, n_new);
 	q->take_asked = 0;
 	q->take_first = q->w->quarantine;

@@ -37,11 +37,11 @@ static int add_stream(struct doctor *d, const char *key, struct lookalikes *l)
 	type = DOCTOR_ASK(d, "TYPE", key);
 	if (!type)
 		return -1;
-	is_stream = type->str && strcmp(type->str, "stream") == 0;
+	is_stream = type->str && strcmp(type->str, redis_on_list(d->r) ? "list" : "stream") == 0;
 	redis_free(type);
 	if (!is_stream)
 		return 0;
-	length = DOCTOR_ASK(d, "XLEN", key);
+	length = DOCTOR_ASK(d, redis_on_list(d->r) ? "LLEN" : "XLEN", key);
 	if (!length)
 		return -1;
 	if (l->n++ < SHOWN)

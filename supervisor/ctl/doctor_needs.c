@@ -49,7 +49,7 @@ static int look(struct doctor *d, const struct conf_queue *q, const struct keys 
 	for (size_t i = 0; i < needs_count() && rc == 0; i++) {
 		enum need_answer answer;
 
-		if (needs_at(i)->who != who)
+		if (needs_at(i)->who != who || !needs_is_for(needs_at(i), redis_on_list(d->r)))
 			continue;
 		rc = try_row(d, q, k, needs_at(i), &answer);
 		if (rc == 0 && answer == NEED_NOT_TOLD)
@@ -87,7 +87,7 @@ int doctor_options(struct doctor *d, const struct conf_queue *q, const struct ke
 		const struct need *n = needs_at(i);
 		enum need_answer answer;
 
-		if (n->who != NEED_OPTION)
+		if (n->who != NEED_OPTION || !needs_is_for(n, redis_on_list(d->r)))
 			continue;
 		rc = try_row(d, q, k, n, &answer);
 		if (rc == 0 && answer != NEED_HAVE && answer != NEED_NOT_TOLD)

@@ -29,19 +29,33 @@ struct patient {
 /* -1: Redis is gone; 0: something is in the way, and said; 1: all is well. */
 static int look_at_types(const struct patient *p)
 {
+	bool on_list = redis_on_list(p->d->r);
+	const char *letters = on_list ? "zset" : "stream";
 	const struct {
 		const char *key;
 		const char *type;
 	} rows[] = {
-		{p->k->stream, "stream"}, {p->k->delayed, "zset"},  {p->k->bodies, "hash"},
-		{p->k->dead, "stream"},   {p->k->held, "stream"},   {p->k->counters, "hash"},
-		{p->k->ckpt, "hash"},     {p->k->progress, "hash"}, {p->k->crash, "hash"},
+		{p->k->stream, on_list ? "list" : "stream"},
+		{p->k->delayed, "zset"},
+		{p->k->bodies, "hash"},
+		{p->k->dead, letters},
+		{p->k->held, letters},
+		{p->k->counters, "hash"},
+		{p->k->ckpt, "hash"},
+		{p->k->progress, "hash"},
+		{p->k->crash, "hash"},
 		{p->k->names, "hash"},
+		{p->k->tasks, "hash"}, /* from here on of a list */
+		{p->k->owners, "hash"},
+		{p->k->pending, "zset"},
+		{p->k->letters, "hash"},
+		{p->k->last_id, "string"},
 	};
+	size_t n_rows = ARRAY_LEN(rows) - (on_list ? 0 : 5);
 	int n_bad = 0;
 	bool is_told = true;
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+	for (size_t i = 0; i < n_rows; i++) {
 		redisReply *r = DOCTOR_ASK(p->d, "TYPE", rows[i].key);
 
 		if (!r)
@@ -53,7 +67,7 @@ static int look_at_types(const struct patient *p)
 			finding_bad(
 				p->d->f, "types",
 				i == 0 && strcmp(r->str, "list") == 0
-					? "producers must XADD, not LPUSH; or choose another name"
+					? "producers must XADD, not LPUSH; or set backend = list"
 					: "move it away with RENAME: workers wait until it is gone",
 				"%s is a %s, not a %s", rows[i].key, r->str, rows[i].type);
 		}
@@ -96,8 +110,8 @@ static int look_at_groups(struct patient *p)
 		}
 	}
 	if (p->has_group)
-		finding_fine(p->d->f, "group", "%s, on a stream of %" PRId64 " entries",
-			     p->q->group, p->n_entries);
+		finding_fine(p->d->f, "group", "%s, on a %s of %" PRId64 " entries", p->q->group,
+			     redis_on_list(p->d->r) ? "list" : "stream", p->n_entries);
 	else if (p->n_entries == 0)
 		finding_note(p->d->f, "group",
 			     "none yet: neither a worker nor a producer was here");

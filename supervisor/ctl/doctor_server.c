@@ -116,6 +116,15 @@ static void look_at_transport(struct doctor *d)
 
 /* ------------------------------------------------------------------ INFO */
 
+/* Is there a queue, or may there be one, that is a stream? */
+static bool wants_streams(const struct conf *c)
+{
+	for (size_t i = 0; i < conf_n_queues(c); i++)
+		if (conf_queue_at(c, i)->backend == CONF_BACKEND_STREAM)
+			return true;
+	return conf_n_queues(c) == 0;
+}
+
 static void look_at_version(struct doctor *d, struct slice info)
 {
 	struct slice valkey = info_value(info, "valkey_version:");
@@ -127,9 +136,9 @@ static void look_at_version(struct doctor *d, struct slice info)
 	out_age(&age, info_int(info, "uptime_in_seconds:", 0) * 1000);
 	if (version.len == 0)
 		finding_unknown(d->f, "version", "INFO does not say");
-	else if (major < 5)
-		finding_bad(d->f, "version", "take Redis 5.0 or later", "%.*s has no streams",
-			    (int)version.len, version.data);
+	else if (major < 5 && wants_streams(d->conf))
+		finding_bad(d->f, "version", "take Redis 5.0 or later, or set backend = list",
+			    "%.*s has no streams", (int)version.len, version.data);
 	else if (slice_eq_str(mode, "cluster"))
 		finding_bad(d->f, "version", "use one that is no cluster",
 			    "%s %.*s in cluster mode, which workers cannot follow",

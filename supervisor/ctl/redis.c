@@ -1,5 +1,6 @@
 /* redis.c - see redis.h. */
 #include "clock.h"
+#include "keys.h"
 #include "redis.h"
 
 #define LOADING_MS 30000
@@ -10,6 +11,11 @@ struct redis {
 	const char *from; /* borrowed from the target; NULL = the url is this program's own */
 	bool is_down;     /* a try has failed since redis_ready() began to wait */
 	char why[400];
+
+	bool on_list;   /* the queue is one: */
+	bool is_loaded; /* and Redis knows the script that asks it; else it is sent each time */
+	struct keys keys;
+	char *group; /* owned */
 };
 
 static void on_ready(void *arg)
@@ -71,6 +77,8 @@ void redis_close(struct redis *r)
 {
 	if (!r)
 		return;
+	keys_release(&r->keys);
+	free(r->group);
 	rconn_close(r->link);
 	ev_run(r->loop, EVRUN_NOWAIT);
 	ev_loop_destroy(r->loop);
@@ -144,13 +152,55 @@ static redisReply *wait_for(struct redis *r, struct answer *a, struct err *e)
 	return NULL;
 }
 
+/* ------------------------------------------------------------------ lists */
+
+/* `argv`, and behind it what scripts are told about a list; `front` places are left free. Owned. */
+static struct rconn_arg *about_list(const struct redis *r, int front, int argc,
+				    const struct rconn_arg *argv)
+{
+	struct rconn_arg *all = xcalloc((size_t)(front + argc + SCRIPT_LIST_ARGS), sizeof(*all));
+
+	memcpy(all + front, argv, (size_t)argc * sizeof(*argv));
+	all[front + argc] = ARG(r->keys.stream);
+	all[front + argc + 1] = ARG(r->keys.prefix);
+	all[front + argc + 2] = ARG(r->group);
+	return all;
+}
+
+/* As rconn_send(); a stream command goes to the script that does it with lists. */
+static int send_words(struct redis *r, int argc, const struct rconn_arg *argv, rconn_reply_fn *fn,
+		      void *arg)
+{
+	const int front = 4;
+	struct rconn_arg *all;
+	int rc;
+
+	if (!r->on_list || argv[0].data[0] != 'X')
+		return rconn_send(r->link, argc, argv, 0, fn, arg);
+	all = about_list(r, front, argc, argv);
+	all[0] = r->is_loaded ? ARG("EVALSHA") : ARG("EVAL");
+	all[1] = ARG(r->is_loaded ? script_sha1(SCRIPT_LIST_ASK) : script_text(SCRIPT_LIST_ASK));
+	all[2] = ARG("1");
+	all[3] = ARG(r->keys.stream);
+	rc = rconn_send(r->link, front + argc + SCRIPT_LIST_ARGS, all, 0, fn, arg);
+	free(all);
+	return rc;
+}
+
+bool redis_on_list(const struct redis *r)
+{
+	return r->on_list;
+}
+
+/* ------------------------------------------------------------------ asking */
+
 redisReply *redis_try(struct redis *r, struct err *e, int argc, const struct rconn_arg *argv)
 {
 	struct answer a = {0};
 
 	if (redis_ready(r, e) != 0)
 		return NULL;
-	if (rconn_send(r->link, argc, argv, 0, on_answer, &a) != 0) {
+	if (send_words(r, argc, argv, on_answer, &a) != 0) {
 		err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost; try again",
 			rconn_where(r->link));
 		return NULL;
@@ -183,11 +233,20 @@ redisReply *redis_ask_words(struct redis *r, struct err *e, const char *const *w
 redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int n_keys, int argc,
 			 const struct rconn_arg *argv)
 {
+	struct rconn_arg *all = NULL;
 	struct answer a = {0};
+	int rc;
 
 	if (redis_ready(r, e) != 0)
 		return NULL;
-	if (script_send(r->link, r->link, id, n_keys, argc, argv, 0, on_answer, &a) != 0) {
+	if (r->on_list) {
+		argv = all = about_list(r, 0, argc, argv);
+		argc += SCRIPT_LIST_ARGS;
+		id = script_on_list(id);
+	}
+	rc = script_send(r->link, r->link, id, n_keys, argc, argv, 0, on_answer, &a);
+	free(all);
+	if (rc != 0) {
 		err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost; try again",
 			rconn_where(r->link));
 		return NULL;
@@ -210,7 +269,7 @@ redisReply *redis_multi(struct redis *r, struct err *e,
 		if (i > 0)
 			for (argc = 0; argc < REDIS_MULTI_WORDS && commands[i - 1][argc]; argc++)
 				argv[argc] = ARG(commands[i - 1][argc]);
-		if (rconn_send(r->link, argc, argv, 0, NULL, NULL) != 0)
+		if (send_words(r, argc, argv, NULL, NULL) != 0)
 			return NULL;
 	}
 	argv[0] = ARG("EXEC");
@@ -222,6 +281,66 @@ redisReply *redis_multi(struct redis *r, struct err *e,
 	return no_error(wait_for(r, &a, e), "EXEC", e);
 }
 
+/* ------------------------------------------------------------------ whose queue */
+
+/* A list that is none of ours is somebody else's: it is not to be touched as if it were. */
+static int find_kind(struct redis *r, const struct conf_queue *q, bool *on_list, struct err *e)
+{
+	const struct rconn_arg ask_type[] = {ARG("TYPE"), ARG(q->name)};
+	const struct rconn_arg ask_ours[] = {ARG("EXISTS"), ARG(r->keys.last_id),
+					     ARG(r->keys.names)};
+	redisReply *type = redis_try(r, e, ARRAY_LEN(ask_type), ask_type);
+	redisReply *ours = type ? redis_try(r, e, ARRAY_LEN(ask_ours), ask_ours) : NULL;
+	int rc = ours ? 0 : -1;
+
+	/* What is refused is not told: then it is what the configuration says. */
+	*on_list = q->backend == CONF_BACKEND_LIST;
+	if (ours && type->type == REDIS_REPLY_STATUS && strcmp(type->str, "stream") == 0)
+		*on_list = false;
+	else if (ours && type->type == REDIS_REPLY_STATUS && strcmp(type->str, "list") == 0)
+		*on_list |= redis_int(ours, 0) > 0;
+	redis_free(type);
+	redis_free(ours);
+	return rc;
+}
+
+int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e)
+{
+	redisReply *loaded;
+	bool on_list;
+
+	keys_release(&r->keys);
+	free(r->group);
+	keys_init(&r->keys, q->name);
+	r->group = xstrdup(q->group);
+	r->on_list = false;
+	if (find_kind(r, q, &on_list, e) != 0)
+		return -1;
+	if (on_list) {
+		const struct rconn_arg load[] = {ARG("SCRIPT"), ARG("LOAD"),
+						 ARG(script_text(SCRIPT_LIST_ASK))};
+
+		loaded = redis_try(r, e, ARRAY_LEN(load), load);
+		if (!loaded)
+			return -1;
+		r->is_loaded = loaded->type == REDIS_REPLY_STRING;
+		redis_free(loaded);
+		r->on_list = true;
+	}
+	return 0;
+}
+
+struct redis *redis_open_queue(struct target *t, const struct conf_queue *q, struct err *e)
+{
+	struct redis *r = q ? redis_open(t, e) : NULL;
+
+	if (r && redis_serve(r, q, e) != 0) {
+		redis_close(r);
+		r = NULL;
+	}
+	return r;
+}
+
 /* ------------------------------------------------------------------ many at once */
 
 int redis_send(struct redis *r, struct err *e, int argc, const struct rconn_arg *argv,
@@ -229,7 +348,7 @@ int redis_send(struct redis *r, struct err *e, int argc, const struct rconn_arg 
 {
 	if (!rconn_is_ready(r->link) && redis_ready(r, e) != 0)
 		return -1;
-	if (rconn_send(r->link, argc, argv, 0, fn, arg) != 0)
+	if (send_words(r, argc, argv, fn, arg) != 0)
 		return err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost: %s",
 			       rconn_where(r->link), r->why);
 	return 0;

@@ -22,6 +22,15 @@ struct redis;
  */
 struct redis *redis_open(struct target *t, struct err *e);
 void redis_close(struct redis *r);
+/*
+ * What is asked from now on is about this queue. If it is a list, by its configuration or by what
+ * lies there, stream commands and scripts are done with lists (common/scripts/_list.lua), and
+ * answer as with a stream. -1 with `e`: no answer.
+ */
+int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e) ATTR_MUST_CHECK;
+/* Both; NULL with `e`, also where `q` is NULL (`e` was set then). */
+struct redis *redis_open_queue(struct target *t, const struct conf_queue *q, struct err *e);
+bool redis_on_list(const struct redis *r);
 const char *redis_where(const struct redis *r);
 
 /* Owned; an error reply is a reply. NULL with `e`: no answer. */

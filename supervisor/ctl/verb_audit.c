@@ -125,7 +125,7 @@ static void print(void *arg ATTR_UNUSED, const char *queue, bool is_bad ATTR_UNU
 int verb_audit(struct ctl *c, struct err *e)
 {
 	const struct conf_queue *q = target_queue(&c->target, c->options->args[0], e);
-	struct redis *r = q ? redis_open(&c->target, e) : NULL;
+	struct redis *r = redis_open_queue(&c->target, q, e);
 	struct audit a = {.say = print};
 	int rc = r ? audit_queue(&a, r, q, e) : -1;
 

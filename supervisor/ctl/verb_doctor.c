@@ -28,6 +28,8 @@ static int look_at_queue(struct doctor *d, const struct conf_queue *q)
 	struct keys k;
 	int rc;
 
+	if (redis_serve(d->r, q, d->e) != 0)
+		return -1;
 	keys_init(&k, q->name);
 	findings_about(d->f, q->name);
 	rc = doctor_queue(d, q, &k);
@@ -46,7 +48,9 @@ static int look(struct doctor *d, const struct conf_queue *const *queues, size_t
 
 	if (rc == 0 && n > 0) {
 		keys_init(&k, queues[0]->name);
-		rc = doctor_options(d, queues[0], &k);
+		rc = redis_serve(d->r, queues[0], d->e);
+		if (rc == 0)
+			rc = doctor_options(d, queues[0], &k);
 		keys_release(&k);
 	}
 	for (size_t i = 0; i < n && rc == 0; i++)

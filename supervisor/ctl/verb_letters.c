@@ -349,9 +349,7 @@ static int verb_letters(struct ctl *c, bool held, struct err *e)
 	    strcmp(what, l.again) != 0)
 		return err_set(e, EXIT_USAGE, "usage: redisqctl %s list|show|%s|drop QUEUE [ID...]",
 			       l.word, l.again);
-	if (!target_queue(&c->target, l.queue, e))
-		return -1;
-	l.redis = redis_open(&c->target, e);
+	l.redis = redis_open_queue(&c->target, target_queue(&c->target, l.queue, e), e);
 	if (!l.redis)
 		return -1;
 	keys_init(&l.keys, l.queue);

@@ -107,7 +107,7 @@ int verb_pending(struct ctl *c, struct err *e)
 	const struct conf_queue *q = target_queue(&c->target, c->options->args[0], e);
 	int64_t n = c->options->n_lines >= 0 ? c->options->n_lines : ROWS_DEFAULT;
 	char count[24];
-	struct redis *r = q ? redis_open(&c->target, e) : NULL;
+	struct redis *r = redis_open_queue(&c->target, q, e);
 	redisReply *pending;
 	int rc = -1;
 

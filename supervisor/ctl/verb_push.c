@@ -353,7 +353,7 @@ int verb_push(struct ctl *c, struct err *e)
 	if (!q)
 		return -1;
 	p.payload_field = q->payload_field ? q->payload_field : "payload";
-	p.redis = redis_open(&c->target, e);
+	p.redis = redis_open_queue(&c->target, q, e);
 	if (!p.redis)
 		return -1;
 	rc = forget_earlier(&p);

@@ -381,7 +381,7 @@ int verb_show(struct ctl *c, struct err *e)
 	s.conf = target_queue(&c->target, o->args[0], e);
 	if (!s.conf)
 		return -1;
-	s.redis = redis_open(&c->target, e);
+	s.redis = redis_open_queue(&c->target, s.conf, e);
 	if (!s.redis)
 		return -1;
 	keys_init(&s.keys, s.conf->name);

@@ -62,6 +62,14 @@ static int64_t oldest_ms(struct redis *r, const char *stream, const char *last, 
 	return age;
 }
 
+/* Of a list it is the next in turn; since when a plain item waits nobody knows: 0. */
+static int64_t next_ms(const redisReply *group, int64_t now_ms)
+{
+	const redisReply *next = redis_field(group, "next-id");
+
+	return next && next->len > 0 ? max_i64(0, now_ms - id_ms(next->str)) : 0;
+}
+
 /* With on_done = ack done entries stay, so waiting is what lies behind the group's last. */
 static int64_t count_behind(struct redis *r, const char *stream, const char *last, struct err *e)
 {
@@ -113,7 +121,9 @@ static int fill(struct redis *r, const struct conf_queue *q, const struct keys *
 		s->waiting = count_behind(r, k->stream, last ? last->str : NULL, e);
 	if (s->waiting < 0)
 		return -1;
-	if (s->waiting > 0)
+	if (s->waiting > 0 && redis_on_list(r))
+		s->oldest_age_ms = next_ms(group, now_ms);
+	else if (s->waiting > 0)
 		s->oldest_age_ms = oldest_ms(r, k->stream, last ? last->str : NULL, now_ms, e);
 	if (s->oldest_age_ms < 0)
 		return -1;
@@ -155,7 +165,8 @@ static int read_stats(struct redis *r, const struct conf_queue *q, struct stats 
 	} else if (all) {
 		const char *type = all->element[R_TYPE]->str;
 
-		if (type && strcmp(type, "stream") != 0 && strcmp(type, "none") != 0)
+		if (type && strcmp(type, redis_on_list(r) ? "list" : "stream") != 0 &&
+		    strcmp(type, "none") != 0)
 			err_set(e, EXIT_FORCED, "%s is a %s, not a stream; is it the right name?",
 				q->name, type);
 		else
@@ -232,7 +243,7 @@ static int print_stats(struct ctl *c, struct redis *r, const char *const *names,
 		const struct conf_queue *q = target_queue(&c->target, names[i], e);
 		struct stats s;
 
-		rc = q ? read_stats(r, q, &s, e) : -1;
+		rc = q && redis_serve(r, q, e) == 0 ? read_stats(r, q, &s, e) : -1;
 		if (rc != 0)
 			break;
 		json_array_append_new(list, as_json(names[i], &s));

@@ -43,6 +43,7 @@ class Supervisor:
         self.state_dir = os.path.join(self.dir, "state")
         self.socket = os.path.join(self.run_dir, "control.sock")
         self.san = os.path.join(self.dir, "sanitizer")
+        self.backend = server.backend if server else "stream"
         self.queues = queues or {}
         self.supervisor = dict({"name": "t" + uuid.uuid4().hex[:8],
                                 "control_socket": self.socket,
@@ -88,6 +89,7 @@ class Supervisor:
             parts += ["", "[redis]"] + ["%s = %s" % kv for kv in self.redis.items()]
             for name, keys in self.queues.items():
                 parts += ["", "[queue %s]" % name] + ["%s = %s" % kv for kv in keys.items()]
+                parts += ["backend = list"] if self.backend == "list" else []
             text = "\n".join(parts) + "\n"
         with open(self.ini + ".new", "w") as f:
             f.write(text)

@@ -8,6 +8,8 @@ import pytest
 import procs
 from waiting import elapse, stays, wait_until
 
+BACKENDS = ("stream", "list")
+
 LEASE = {"lease": "2s", "retry_delay": "50ms", "kill_grace": "500ms"}
 
 

@@ -7,6 +7,8 @@ import pytest
 import procs
 from waiting import stays, wait_until
 
+BACKENDS = ("stream", "list")
+
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("part", range(5))

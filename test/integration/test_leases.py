@@ -6,6 +6,8 @@ import pytest
 
 from waiting import stays, wait_until
 
+BACKENDS = ("stream", "list")
+
 # Long enough to be kept by a worker under load, short enough to be waited for.
 LEASE = {"lease": "2s", "concurrency": 1, "kill_grace": "300ms", "breaker_failures": 0}
 

@@ -4,6 +4,8 @@ import pytest
 import procs
 from waiting import stays, wait_until
 
+BACKENDS = ("stream", "list")
+
 FAST = {"retry_delay": "50ms", "retry_jitter": "0%", "kill_grace": "300ms"}
 
 
@@ -172,7 +174,7 @@ def test_on_timeout_dead(sup, server, journal):
 def test_on_timeout_hold(sup, server, journal):
     sup(queues=queue(journal, timeout="200ms", on_timeout="hold"))
     server.add("q", b"do sleep=60000")
-    wait_until(lambda: server.r.xlen(server.key("q", "held")) == 1)
+    wait_until(lambda: len(server.letters("q", "held")) == 1)
     assert not server.dead("q")
 
 

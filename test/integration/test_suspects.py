@@ -7,6 +7,8 @@ import pytest
 from journal import Gate
 from waiting import stays, wait_until
 
+BACKENDS = ("stream", "list")
+
 FAST = {"retry_delay": "50ms", "retry_jitter": "0%", "kill_grace": "300ms", "concurrency": 4}
 # Back-off between a slot's deaths is not what is tested here.
 SUPERVISOR = {"restart_delay": "10ms", "restart_delay_max": "10ms"}
@@ -18,8 +20,7 @@ def queue(journal, *knobs, **keys):
 
 
 def letters(server, kind):
-    key = "{q}:" + kind
-    return [{k.decode(): v.decode() for k, v in f.items()} for _, f in server.r.xrange(key)]
+    return [{k.decode(): v.decode() for k, v in f.items()} for _, f in server.letters("q", kind)]
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -124,7 +125,7 @@ def test_a_handler_that_fails_at_once_stops_the_fetching(sup, server, journal):
     assert "10 tasks in a row failed at once, the last with: exit 1" in s.workers("q")[0]["breaker"]
     wait_until(lambda: not journal.running(), 20, "what ran has ended")
     assert len(journal.runs()) <= 20
-    assert server.r.xlen("q") >= len(ids) - 20
+    assert server.xlen("q") >= len(ids) - 20
 
 
 def test_a_handler_that_works_again_closes_the_breaker(sup, server, journal):

@@ -21,7 +21,7 @@ static void test_cases(void **state)
 		{"rerty_delay_max", "retry_delay_max"},
 		{"ulr", "url"},
 		{"logdir", "log_dir"},
-		{"backend", NULL},
+		{"partitions", NULL},
 		{"", NULL},
 		{"x", NULL},
 		{"uri", "url"},

@@ -1,0 +1,194 @@
+/*
+ * stream_list.c - a queue that is a list: its opening, and its reads. All else is as with a stream.
+ *
+ * A read that waits moves one item to a list of our own (BLMOVE, BRPOPLPUSH before 6.2), where it
+ * is nobody's task yet: list_fetch.lua makes it one, with an id and a token, and takes as many more
+ * from the list as there are free slots; under load it goes out behind the settlements, in one
+ * write. An item whose fetch never comes goes back: by us when we have no slot for it, by the
+ * script that removes our name, by the handover after our death. So it can neither be lost nor run
+ * twice, and no crash is charged for it.
+ */
+#include "clock.h"
+#include "stream.h"
+
+/* ------------------------------------------------------------------ opening */
+
+static void on_type(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	struct slice type = reply_slice(r);
+	struct buf why = BUF_INIT;
+
+	if (stream_opening_ended(q, r))
+		return;
+	if (reply_kind(r) != REPLY_OK && reply_kind(r) != REPLY_DENIED) {
+		q->asking_open = false;
+		stream_trouble(q, r, STREAM_OP_OPEN);
+		return;
+	}
+	if (type.len == 0 || slice_eq_str(type, "list") || slice_eq_str(type, "none")) {
+		stream_take_name(q);
+		return;
+	}
+	buf_addf(&why, "\"%s\" is a %.*s, not a list; %s", q->c->name, (int)type.len, type.data,
+		 slice_eq_str(type, "stream") ? "set backend = stream"
+					      : "choose another queue name");
+	stream_refuse(q, why.data);
+	buf_release(&why);
+}
+
+static void ask_type(struct queue *q)
+{
+	struct args a;
+
+	args_init(&a);
+	args_str(&a, "TYPE");
+	args_str(&a, q->keys.stream);
+	if (stream_send(q->cmd, &a, 0, on_type, q) < 0)
+		q->asking_open = false;
+}
+
+/* ------------------------------------------------------------------ the fetch */
+
+static void read_over(struct queue *q, int n_new)
+{
+	q->reading = READ_NONE;
+	ledger_got(&q->w->ledger, LEDGER_READ, q->read_asked, n_new);
+	q->read_asked = 0;
+}
+
+static void on_fetched(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	const struct redisReply *list = reply_at(r, 1);
+	int64_t first = reply_int(reply_at(r, 0), -1);
+	int n = (int)reply_len(list);
+	int n_new;
+
+	if (reply_kind(r) != REPLY_OK || q->phase != STREAM_OPEN) {
+		read_over(q, 0);
+		stream_trouble(q, r, STREAM_OP_READ);
+		return;
+	}
+	if (first != 1) {
+		read_over(q, 0);
+		if (first == 0)
+			q->name_until_ms = 0; /* no claim in Redis: the renewal finds out why */
+		else
+			stream_odd(q, STREAM_OP_READ);
+		return;
+	}
+	stream_fine(q, STREAM_OP_READ);
+	q->arrived = false;
+	n_new = stream_adopt_all(q, list, q->read_asked,
+				 lease_evidence(q->read_sent_ms, q->c->lease));
+	if (n == 0 && q->read_asked > 0 && q->w->breaker.state == BREAKER_HALF_OPEN)
+		/* Nothing new to try the handler with: then with what was given back. */
+		q->scan_now = q->take_first = true;
+	q->maybe_more = n > 0;
+	read_over(q, n_new);
+	if (n > 0)
+		q->last_entry_ms = clock_boot_ms();
+	stream_start_fetched(q, clock_boot_ms());
+}
+
+/* With n = 0 what has arrived goes back. */
+static void fetch(struct queue *q, int n, int64_t now)
+{
+	struct args a;
+
+	args_init(&a);
+	args_str(&a, q->keys.stream);
+	args_join(&a, q->keys.claim, q->consumer);
+	args_str(&a, q->keys.crash);
+	args_str(&a, q->keys.ckpt);
+	args_str(&a, q->c->group);
+	args_str(&a, q->consumer);
+	args_str(&a, q->nonce);
+	args_int(&a, n);
+	args_str(&a, q->c->payload_field);
+	q->read_asked = n;
+	q->read_sent_ms = now;
+	q->reading = READ_SENT;
+	if (stream_script(q, q->fetch, SCRIPT_LIST_FETCH, 4, &a, on_fetched, q) < 0)
+		read_over(q, 0);
+}
+
+/* ------------------------------------------------------------------ waiting for an item */
+
+static void on_moved(void *arg, const struct redisReply *r)
+{
+	struct queue *q = arg;
+	enum reply_kind kind = reply_kind(r);
+
+	read_over(q, 0);
+	q->arrived = true; /* it has, or we do not know */
+	if ((kind == REPLY_UNKNOWN || kind == REPLY_DENIED) && !q->no_blmove) {
+		q->no_blmove = true;
+		return;
+	}
+	if (kind != REPLY_OK) {
+		/* At OOM nothing is moved; the next fetch takes what there is all the same. */
+		stream_trouble(q, r, STREAM_OP_WAIT);
+		return;
+	}
+	stream_fine(q, STREAM_OP_WAIT);
+	q->arrived = reply_is_string(r);
+}
+
+/* Where it cannot be ended (CLIENT ID is of 5.0) no wait is longer than a stop may take. Before 6.0
+ * whole seconds only. */
+static int64_t wait_ms(const struct queue *q, int64_t now)
+{
+	int64_t ms = now - q->last_entry_ms > STREAM_LONG_IDLE_MS ? STREAM_BLOCK_IDLE_MS
+								  : STREAM_BLOCK_MS;
+
+	ms = min_i64(ms, stream_block_max_ms(q));
+	if (rconn_client_id(q->fetch) == 0)
+		ms = 1000;
+	return max_i64(ms / 1000, 1) * 1000;
+}
+
+static void wait_for_item(struct queue *q, int64_t now)
+{
+	int64_t ms = wait_ms(q, now);
+	struct args a;
+
+	args_init(&a);
+	args_str(&a, q->no_blmove ? "BRPOPLPUSH" : "BLMOVE");
+	args_str(&a, q->keys.stream);
+	args_join(&a, q->keys.arrived, q->consumer);
+	if (!q->no_blmove) {
+		args_str(&a, "RIGHT");
+		args_str(&a, "LEFT");
+	}
+	args_int(&a, ms / 1000);
+	q->read_sent_ms = now;
+	q->reading = READ_BLOCKED;
+	if (stream_send(q->fetch, &a, ms, on_moved, q) < 0)
+		read_over(q, 0);
+}
+
+static void list_read(struct queue *q, int64_t now)
+{
+	bool may = !q->take_first && !q->w->quarantine;
+	int want = may ? worker_may_ask(q->w) : 0;
+
+	if (q->reading != READ_NONE || (want == 0 && !q->arrived))
+		return;
+	if (q->arrived || q->maybe_more) {
+		fetch(q, ledger_ask(&q->w->ledger, LEDGER_READ, want), now);
+		return;
+	}
+	q->read_asked = ledger_ask(&q->w->ledger, LEDGER_READ, 1);
+	if (q->read_asked > 0)
+		wait_for_item(q, now);
+}
+
+const struct stream_kind stream_kind_list = {
+	.word = "list",
+	.length = "LLEN",
+	.on_lists = true,
+	.open = ask_type,
+	.read = list_read,
+};
