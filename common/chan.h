@@ -7,6 +7,7 @@
  *
  * worker -> supervisor
  *   redis-wait TEXT      Redis cannot be used (why); said again when the reason changes
+ *   redis-at URL         my links stand there (no password in it); said at each change
  *   ready NAME           consuming under this consumer name, or able to as soon as it has credit
  *   freed N              lowered my credit by N for good; those tasks may run elsewhere
  *   refused TEXT         this queue cannot be served as configured; exit 78 follows

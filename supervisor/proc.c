@@ -91,6 +91,7 @@ void proc_free(struct proc *p)
 	generation_put(p->gen);
 	free(p->consumer);
 	free(p->note);
+	free(p->redis);
 	free(p->breaker);
 	free(p->refused);
 	free(p);

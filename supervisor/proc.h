@@ -109,6 +109,7 @@ struct proc {
 	int64_t started_ms; /* monotonic */
 	char *consumer;     /* owned, NULL until it said it */
 	char *note;         /* owned: why it waits for Redis */
+	char *redis;        /* owned: where that is; NULL until it was there */
 	char *breaker;      /* owned: why the handler is broken */
 	char *refused;      /* owned: why the queue cannot be served; kept after death */
 	int64_t rss_bytes;  /* as of the last look */

@@ -184,8 +184,9 @@ static void forget_life(struct proc *p)
 	p->rss_bytes = 0;
 	free(p->consumer);
 	free(p->note);
+	free(p->redis);
 	free(p->breaker);
-	p->consumer = p->note = p->breaker = NULL;
+	p->consumer = p->note = p->redis = p->breaker = NULL;
 }
 
 void proc_abandon(struct proc *p)

@@ -32,6 +32,11 @@ static void on_redis_wait(struct proc *p, const char *rest)
 	proc_step(p, PROC_EV_REDIS_WAIT);
 }
 
+static void on_redis_at(struct proc *p, const char *rest)
+{
+	keep_text(&p->redis, rest);
+}
+
 static void on_freed(struct proc *p, const char *rest)
 {
 	int64_t n = chan_number(rest);
@@ -118,7 +123,7 @@ void proc_on_word(void *arg, const char *word, const char *rest)
 		{"refused", on_refused}, {"breaker", on_breaker},       {"released", on_released},
 		{"works", on_works},     {"handed", on_handed},         {"swept", on_swept},
 		{"again", on_again},     {"cleared", on_cleared},       {"suspects", on_suspects},
-		{"replace", on_replace},
+		{"replace", on_replace}, {"redis-at", on_redis_at},
 	};
 	struct proc *p = arg;
 

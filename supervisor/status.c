@@ -107,6 +107,7 @@ static json_t *worker_json(const struct slot *s, struct proc *p, const struct ta
 	json_object_set_new(o, "generation", json_integer(p->gen->number));
 	json_object_set_new(o, "credit", json_integer(p->credit.held));
 	json_object_set_new(o, "note", text_or_null(note_of(s, p)));
+	json_object_set_new(o, "redis", text_or_null(p->redis));
 	json_object_set_new(o, "breaker", text_or_null(p->breaker));
 	json_object_set_new(o, "works", json_boolean(p->works));
 	json_object_set_new(o, "quarantine", json_boolean(p == s->fleet->quarantine));

@@ -20,6 +20,8 @@ struct worker;
 struct queue_events {
 	/* Consuming under this name, or able to as soon as there is credit. Said once. */
 	void (*on_ready)(struct worker *w, struct queue *q, const char *consumer);
+	/* Connected to the Redis at `where` (for people, no secrets): at first, or after a loss. */
+	void (*on_linked)(struct worker *w, struct queue *q, const char *where);
 	/* Redis cannot be used (why). */
 	void (*on_wait)(struct worker *w, struct queue *q, const char *why);
 	/* The queue cannot be served as configured. Final. */

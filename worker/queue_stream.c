@@ -130,6 +130,7 @@ static void link_up(struct queue *q, struct rconn *c, struct rconn *other)
 		return;
 	stale_linked(&q->stale, clock_boot_ms());
 	q->policy_at_ms = 0;
+	q->events->on_linked(q->w, q, rconn_where(q->cmd));
 	stream_make_record(q);
 	stream_try_options(q);
 }

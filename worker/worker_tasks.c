@@ -20,6 +20,12 @@ static void on_ready(struct worker *w, struct queue *q ATTR_UNUSED, const char *
 	w->ready = true;
 }
 
+static void on_linked(struct worker *w, struct queue *q ATTR_UNUSED, const char *where)
+{
+	if (w->chan)
+		chan_say(w->chan, "redis-at %s", where);
+}
+
 static void on_wait(struct worker *w, struct queue *q ATTR_UNUSED, const char *why)
 {
 	if (!w->ready && w->chan)
@@ -155,6 +161,7 @@ static void on_left(struct worker *w, struct queue *q ATTR_UNUSED)
 
 const struct queue_events worker_queue_events = {
 	.on_ready = on_ready,
+	.on_linked = on_linked,
 	.on_wait = on_wait,
 	.on_refused = on_refused,
 	.on_task = on_task,

@@ -332,6 +332,8 @@ static void add_detail(struct buf *out, const json_t *q, const json_t *w, const 
 	buf_addf(out, "\n  consumer     %s\n  consuming    %s",
 		 text_of(w, "consumer")[0] ? text_of(w, "consumer") : "none",
 		 json_is_true(json_object_get(w, "consuming")) ? "yes" : "no");
+	if (text_of(w, "redis")[0])
+		buf_addf(out, "\n  redis        %s", text_of(w, "redis"));
 	buf_adds(out, "\n  up           ");
 	add_uptime(out, w);
 	buf_addf(out, "\n  restarts     %lld\n  last exit    ",

@@ -88,6 +88,8 @@ def test_kill_9_of_the_master_under_load(fleet, sup, journal):
     assert sorted(s.pids()) == pids, "no worker has ended"
     for said in places(s):
         assert said == ["127.0.0.1:%d" % old.port, "127.0.0.1:%d" % new.port]
+    assert {w["redis"] for w in s.workers()} == {"redis://127.0.0.1:%d/0" % new.port}
+    assert "redis        redis://127.0.0.1:%d/0" % new.port in s.ctl("describe", "q/0", check=0).out
     # The old one comes back, as a master, and is made a replica: nobody goes there.
     old.start()
     wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old master is a replica")
@@ -96,6 +98,26 @@ def test_kill_9_of_the_master_under_load(fleet, sup, journal):
     new.add("q", *["do"] * 20)
     journal.wait_ended(n + 20)
     assert all(len(said) == 2 for said in places(s))
+
+
+def test_a_master_that_hangs(fleet, sup, journal):
+    """Its host says nothing any more, not even goodbye: a try to connect there is given up as soon as
+    a Sentinel knows better."""
+    s = start(sup, journal, fleet.url, redis={"command_timeout": "1s", "connect_timeout": "60s"})
+    s.wait_ready(2)
+    old = fleet.servers[0]
+    old.pause()
+    new = fleet.wait_failed_over(old)
+    promoted = time.monotonic()
+    wait_until(lambda: all(w["redis"].endswith(":%d/0" % new.port) for w in s.workers()), 30,
+               lambda: "all are at the new master: %r" % s.workers())
+    print("sentinel: all at the new master %.1f s after the promotion of one whose master hung"
+          % (time.monotonic() - promoted))
+    new.add("q", *["do"] * 20)
+    journal.wait_ended(20)
+    new.wait_empty("q")
+    old.go_on()
+    wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old master is a replica")
 
 
 def test_a_promotion_by_hand(fleet, sup, journal):
