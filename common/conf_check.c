@@ -92,6 +92,23 @@ static void check_program(struct conf *c, const struct conf_queue *q, const stru
 	free(found);
 }
 
+/* Whether it can be loaded only the worker finds out. */
+static void check_library(const struct conf *c, const struct conf_queue *q, struct buf *errs)
+{
+	const char *path = q->handler.argv.v[0];
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		complain(errs, c, q, "handler", "%s: %s; give the path of a library", path,
+			 strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		complain(errs, c, q, "handler", "%s is not a file; give the path of a library",
+			 path);
+	else if (access(path, R_OK) < 0)
+		complain(errs, c, q, "handler", "%s: %s; let this user read it", path,
+			 strerror(errno));
+}
+
 static void check_queue(struct conf *c, const struct conf_queue *q, struct buf *errs)
 {
 	struct strv env;
@@ -111,6 +128,8 @@ static void check_queue(struct conf *c, const struct conf_queue *q, struct buf *
 	}
 	if (q->handler.kind == CONF_HANDLER_EXEC || q->handler.kind == CONF_HANDLER_PIPE)
 		check_program(c, q, &env, errs);
+	else if (q->handler.kind == CONF_HANDLER_SO)
+		check_library(c, q, errs);
 	strv_release(&env);
 }
 

@@ -78,6 +78,8 @@ handler = exec echo a | wc
     ("handler = cat", "write exec cat"),
     ("handler = pipe no-such-program-here", "no-such-program-here"),
     ("handler = so a.so b.so", "takes no words"),
+    ("handler = so /nowhere/a.so", "/nowhere/a.so: No such file or directory; give the path of a"),
+    ("handler = so /etc", "/etc is not a file; give the path of a library"),
     ("backend = list\nhandler = exec /bin/true", "backend"),
     ("handler = exec /bin/true\nconsumer = fixed", "%p"),
     ("handler = exec /bin/true\nretry_delay = 1h\nretry_delay_max = 1m", "retry_delay"),

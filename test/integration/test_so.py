@@ -1,6 +1,7 @@
 """Shared libraries as handlers: tasks run in threads of the worker (worker/redisq_handler.h)."""
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -171,7 +172,6 @@ def test_what_it_prints_is_logged_and_breaks_no_frame(so, server, library):
 # ---------------------------------------------------------------------------- what cannot work
 
 @pytest.mark.parametrize("name,words", [
-    ("nowhere.so", "cannot open shared object file"),
     ("fake-library-99.so", "built for version 99 of redisq_handler.h, this worker has 1"),
     ("clock-shim.so", "exports no redisq_handler"),
     ("fake-handler", "cannot dynamically load position-independent executable"),
@@ -184,6 +184,22 @@ def test_a_library_that_cannot_be_used_opens_the_breaker(so, server, name, words
     assert "the handler is broken" in s.log("q")
     assert s.stop() == 0
     assert server.xlen("q") == 1 and not server.r.xpending_range("q", "redisq", "-", "+", 1)
+
+
+def test_a_library_that_is_removed_opens_the_breaker_until_it_is_back(
+        sup, server, library, build, tmp_path):
+    own, away = tmp_path / "own.so", tmp_path / "away.so"
+    shutil.copy(os.path.join(build, "fake-library.so"), own)
+    s = sup(queues={"q": dict(library.keys(str(own)), breaker_delay="200ms")},
+            supervisor=dict(SUPERVISOR, workers=1))
+    s.wait_ready(1)
+    own.rename(away)
+    os.kill(s.pids()[0], signal.SIGKILL)
+    wait_until(lambda: "cannot open shared object file" in s.log("q"))
+    server.add("q", b"x")
+    assert "No such file or directory" in s.ctl("reload", check=78).err
+    away.rename(own)
+    wait_done(server, 1)
 
 
 def test_an_init_that_fails_is_tried_again(so, server, library, tmp_path):
