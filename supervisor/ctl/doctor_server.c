@@ -37,6 +37,7 @@ static int look_at_distance(struct doctor *d)
 {
 	int64_t us[N_PINGS];
 	double median, least;
+	int64_t middle_us;
 
 	for (size_t i = 0; i < N_PINGS; i++) {
 		int64_t sent = now_us();
@@ -48,9 +49,10 @@ static int look_at_distance(struct doctor *d)
 		redis_free(r);
 	}
 	qsort(us, N_PINGS, sizeof(us[0]), compare_us);
+	middle_us = us[N_PINGS / 2];
 	least = (double)us[0] / 1000;
-	median = (double)us[N_PINGS / 2] / 1000;
-	if (us[N_PINGS / 2] >= FAR_US)
+	median = (double)middle_us / 1000;
+	if (middle_us >= FAR_US)
 		finding_bad(d->f, "distance", "run the workers nearer to Redis",
 			    "a round trip takes %.2f ms (best %.2f), and each batch of tasks needs "
 			    "one",
