@@ -315,9 +315,11 @@ static int check_wait(const struct options *o, struct err *e)
 	if (o->by_line)
 		return err_set(e, EXIT_USAGE,
 			       "--wait is for one task; without --lines, or without --wait");
-	if (ttl && strtoll(ttl, NULL, 10) <= 0)
+	if (ttl && (ttl[strspn(ttl, "0123456789")] || strtoll(ttl, NULL, 10) < WAIT_TTL_MIN_MS))
 		return err_set(e, EXIT_USAGE,
-			       "--wait needs the result: leave redisq.result_ttl out");
+			       "--wait needs the result, and for %d s at least: leave "
+			       "redisq.result_ttl out",
+			       WAIT_TTL_MIN_MS / 1000);
 	for (const char *p = id; p && *p; p++)
 		if ((unsigned char)*p <= ' ' || *p == 0x7f)
 			return err_set(

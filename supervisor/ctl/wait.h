@@ -13,6 +13,8 @@
 
 #define WAIT_RESULT_TTL_MS "3600000"
 #define WAIT_LOST_MS 30000
+/* A result that is gone when Redis is back would be waited for in vain. */
+#define WAIT_TTL_MIN_MS (2 * WAIT_LOST_MS)
 
 struct waited {
 	const char *queue; /* all borrowed */

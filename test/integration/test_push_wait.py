@@ -62,6 +62,8 @@ def test_an_own_id_does_not_bring_an_earlier_result(up, server, shell, gate):
 
 
 @pytest.mark.parametrize("args", [("--lines",), ("--field", "redisq.result_ttl=0", "x"),
+                                  ("--field", "redisq.result_ttl=59999", "x"),
+                                  ("--field", "redisq.result_ttl=90000ms", "x"),
                                   ("--field", "redisq.id=a b", "x"), ("--field", "redisq.id=", "x")])
 def test_what_cannot_be_waited_for_is_refused_at_once(up, server, shell, args):
     s = up()
