@@ -10,17 +10,22 @@ import time
 from protocol import source
 
 
-def is_script(name):
-    """For Links.hold() and the like: commands that run this script of common/scripts."""
+def sent_as(name):
+    """What stands behind EVAL and EVALSHA for this script of common/scripts."""
     lines = [line.strip(" \t") for line in source(name).split("\n")]
     text = "".join(line + "\n" for line in lines if line and not line.startswith("--")).encode()
-    sha = hashlib.sha1(text).hexdigest().encode()   # as common/scripts/embed makes it
-    return lambda words: words[0] in (b"EVALSHA", b"EVAL") and words[1] in (sha, text)
+    return text, hashlib.sha1(text).hexdigest().encode()    # as common/scripts/embed makes it
+
+
+def is_script(name):
+    """For Links.hold() and the like: commands that run this script."""
+    words_of_it = sent_as(name)
+    return lambda words: words[0] in (b"EVALSHA", b"EVAL") and words[1] in words_of_it
 
 
 def is_settling(words):
     """What settles tasks: those that are simply done (stream_done.c), or any."""
-    return words[0] == b"EXEC" or is_script("settle")(words)
+    return is_script("done")(words) or is_script("settle")(words)
 
 
 def is_read(words):
@@ -132,6 +137,7 @@ class Links:
         self.hangs = False
         self.accepted = 0
         self.seen = collections.Counter()
+        self.scripts = collections.Counter()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = "redis://127.0.0.1:%d/0" % self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -148,6 +154,10 @@ class Links:
 
     def held(self):
         return self.n_held
+
+    def n_script(self, name):
+        """How often this script of common/scripts was asked for."""
+        return sum(self.scripts[words] for words in sent_as(name))
 
     def keep(self, which):
         with self.lock:
@@ -238,6 +248,8 @@ class Links:
             link.kind = words[2].decode().rpartition(":")[2]
         with self.lock:
             self.seen[words[0].decode()] += 1
+            if words[0] in (b"EVALSHA", b"EVAL"):
+                self.scripts[words[1]] += 1
             if self.refuse and self.refuse(words):
                 self.n_refused += 1
                 raise OSError

@@ -18,7 +18,7 @@ def source(name, kind="stream"):
     for part in ("_" + kind, "_prelude", name):
         with open(os.path.join(SCRIPTS, part + ".lua"), encoding="ascii") as f:
             texts.append(f.read())
-    return "\n".join(texts)
+    return texts[2] if texts[2].startswith("-- alone") else "\n".join(texts)
 
 
 # ---- what settle.lua is told about one task

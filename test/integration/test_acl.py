@@ -85,7 +85,7 @@ def test_a_worker_lives_without_what_it_can_do_without(sup, server, journal, gat
     said = [line for line in s.log("q").splitlines() if "does not let us use" in line]
     pids = [line.split()[2] for line in said]
     assert len(pids) == len(set(pids)) == 5, "once for each process: 2, the replacement, 2 new"
-    for option in set(documented("option")) - {"+multi"}:
+    for option in documented("option"):
         assert option[1:] + " (" in said[0]
 
 

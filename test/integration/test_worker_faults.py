@@ -436,7 +436,7 @@ ODD_READS = [MANY] + ODD + [
 # What is answered oddly: which answers in turn (None = the true one), and how many at least.
 LIES = {"renew": (ODD[:3] + [x for odd in ODD[3:] for x in (None, odd)], len(ODD)),
         "settle": (ODD, 4),
-        "EXEC": (ODD, 1),
+        "done": (ODD, 1),
         "scan": (ODD, 5),
         "take": (ODD, 4),
         "promote": (ODD, 1),
@@ -454,7 +454,7 @@ def test_an_odd_answer_is_no_verdict(alone, links, server, journal, gate, what):
                   is_script(what), answers]
     if what == "settle":
         server.add("q", *[b"do exit=1 until=2"] * 3)
-    if what == "EXEC":
+    if what == "done":
         server.add("q", b"x", b"x", b"x")
     if what == "promote":
         server.add("q", b"do exit=1 until=2")
