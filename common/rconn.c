@@ -396,6 +396,11 @@ size_t rconn_n_pending(const struct rconn *c)
 	return c->pending.n;
 }
 
+size_t rconn_n_unsent(const struct rconn *c)
+{
+	return c->out.len - c->out_at;
+}
+
 int rconn_send(struct rconn *c, int argc, const struct rconn_arg *argv, int64_t extra_ms,
 	       rconn_reply_fn *fn, void *arg)
 {
@@ -404,10 +409,10 @@ int rconn_send(struct rconn *c, int argc, const struct rconn_arg *argv, int64_t 
 	INVARIANT(argc > 0);
 	if (!rconn_is_ready(c))
 		return -1;
-	if (c->out.len - c->out_at > UNSENT_MAX || c->pending.n >= PENDING_MAX) {
+	if (rconn_n_unsent(c) > UNSENT_MAX || c->pending.n >= PENDING_MAX) {
 		link_fail(c, TROUBLE_LINK,
 			  "Redis takes no more: %zu commands without a reply, %zu bytes unsent",
-			  c->pending.n, c->out.len - c->out_at);
+			  c->pending.n, rconn_n_unsent(c));
 		return -1;
 	}
 	if (c->out.len == 0)

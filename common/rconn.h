@@ -81,6 +81,9 @@ void rconn_set_name(struct rconn *c, const char *name);
 const char *rconn_where(const struct rconn *c);
 /* Number of commands that wait for a reply. */
 size_t rconn_n_pending(const struct rconn *c);
+/* Bytes that wait to be written. With very many (128 MiB) the link is dropped: who has much to say
+ * looks here, and says the rest in a later turn of the loop. */
+size_t rconn_n_unsent(const struct rconn *c);
 
 /* When (monotonic) the oldest command without a reply will have been so for `patience_ms` longer
  * than it may take by itself, and nothing came in for that long; INT64_MAX = none waits. */

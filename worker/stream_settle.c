@@ -9,6 +9,9 @@
 #include "stream.h"
 
 #define BATCH_BYTES (1024 * 1024) /* of results and checkpoints; one task may exceed it */
+/* No more settlements while so much waits to be written: an answer, or room, brings the next turn.
+ */
+#define UNSENT_MAX (8 * 1024 * 1024)
 
 /* ------------------------------------------------------------------ the words of one settlement */
 
@@ -380,7 +383,7 @@ bool stream_settle_flush(struct queue *q, int64_t now)
 	if (stream_can_send(q, now))
 		stream_done_flush(q, now);
 	while (stream_can_send(q, now) && rconn_is_ready(stream_link(q)) &&
-	       (b = collect(q, now, &stale)))
+	       rconn_n_unsent(stream_link(q)) < UNSENT_MAX && (b = collect(q, now, &stale)))
 		send_batch(q, b);
 	return stale;
 }

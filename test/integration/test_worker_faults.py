@@ -99,6 +99,38 @@ def test_a_checkpoint_of_a_lost_link_overwrites_no_newer_one(alone, server, link
     wait_done(server, 1)
 
 
+# ---------------------------------------------------------------- results
+
+def test_more_results_at_once_than_a_link_may_hold_unsent_are_settled(alone, server, gate, tmp_path):
+    """They have piled up when Redis is back: all at once they would end the link again and again."""
+    script = tmp_path / "large.sh"
+    script.write_text("""#!/bin/sh
+        echo x >>%s/begun; until [ -e %s ]; do sleep 0.2; done
+        { printf '{"type":"done","result":"'; head -c 1000000 /dev/zero | tr '\\0' x; echo '"}'; } >&3
+        echo x >>%s/ended
+        """ % (tmp_path, gate.path, tmp_path))
+    script.chmod(0o755)
+    n = 150
+
+    def wait_all(what):
+        (tmp_path / what).touch()
+        wait_until(lambda: len((tmp_path / what).read_text().split()) == n, 60, "all have " + what)
+    w = alone(handler="exec %s" % script, concurrency=n, result_ttl="1h",
+              redis={"command_timeout": "1s"})
+    w.wait_ready()
+    ids = server.add("q", *[b"x"] * n)
+    wait_all("begun")
+    server.pause()
+    gate.open()
+    wait_all("ended")
+    for link in ("fetch", "cmd"):
+        wait_until(lambda: ":%s: ready -> waiting" % link in w.out(), 20, link + " is given up")
+    server.go_on()
+    wait_done(server, n, 30)
+    assert "takes no more" not in w.out()
+    assert [server.r.strlen("{q}:result:" + i) for i in ids] == [1000002] * n
+
+
 # ---------------------------------------------------------------- the breaker
 
 def test_one_task_that_always_exits_127_holds_up_no_other(sup, server, journal):
