@@ -117,7 +117,7 @@ void pipe_child_fault(struct pipe_child *c, const char *what)
 
 void pipe_child_expect_death(struct pipe_child *c)
 {
-	if (c->state < PIPE_TERMED && c->gone_by_ms == 0) {
+	if (c->state < PIPE_TERMED && c->gone_by_ms == 0 && !c->is_leaving) {
 		c->gone_by_ms = clock_mono_ms() + GONE_MS;
 		pipe_child_arm(c);
 	}
@@ -158,6 +158,7 @@ void pipe_child_drain(struct pipe_child *c, int64_t now)
 	if (c->n_runs > 0 || c->is_leaving || c->state != PIPE_DRAINING)
 		return;
 	c->is_leaving = true;
+	c->gone_by_ms = 0; /* it may close what it likes, and has its time */
 	/* It has nothing to lose, and the worker no time. */
 	if (w->stopping)
 		grace = min_i64(grace, LEAVE_FAST_MS);

@@ -447,6 +447,18 @@ def test_children_are_replaced_after_child_max_tasks(sup, server, pipes):
     assert s.log("q").count("is ready: 2 tasks") == len(children(pipes))
 
 
+def test_one_that_leaves_may_close_fd_3_and_still_has_its_time(sup, server, tmp_path):
+    program, flushed = tmp_path / "slow.py", tmp_path / "flushed"
+    program.write_text("import os, select, sys\nos.write(3, b'{\"type\":\"ready\"}\\n')\n"
+                       "sys.stdin.read()\nos.close(3)\nselect.select([], [], [], 1.5)\n"
+                       "open(%r, 'w').close()\n" % str(flushed))
+    s = sup(queues={"q": dict(FAST, handler="pipe /usr/bin/python3 %s" % program, concurrency=1,
+                              kill_grace="20s")}, supervisor={"workers": 1})
+    s.wait_ready(1)
+    wait_until(lambda: "is ready: 1 tasks" in s.log("q"))
+    assert s.stop() == 0 and flushed.exists() and "SIGKILL" not in s.log("q")
+
+
 @pytest.mark.parametrize("slots", [1, 4])
 def test_one_task_a_child_keeps_all_places_in_use(sup, server, pipes, slots):
     s = sup(queues=queue(pipes, "slots=%d" % slots, "sleep=100", child_max_tasks=1, concurrency=4),
