@@ -33,8 +33,9 @@ GOOD = "[queue q]\nhandler = exec /bin/true\n"
 def test_help_and_version(run, program):
     done = run("--version", program=program)
     assert done.returncode == 0 and program in done.out
-    done = run("--help", program=program)
-    assert done.returncode == 0 and "usage" in done.out.lower()
+    for word in ("--help", "-h"):
+        done = run(word, program=program)
+        assert done.returncode == 0 and "usage" in done.out.lower()
 
 
 def test_a_good_file_passes_the_test(run):
@@ -80,7 +81,7 @@ handler = exec echo a | wc
     ("handler = so a.so b.so", "takes no words"),
     ("handler = so /nowhere/a.so", "/nowhere/a.so: No such file or directory; give the path of a"),
     ("handler = so /etc", "/etc is not a file; give the path of a library"),
-    ("backend = list\nhandler = exec /bin/true", "backend"),
+    ("backend = queue\nhandler = exec /bin/true", "backend"),
     ("handler = exec /bin/true\nconsumer = fixed", "%p"),
     ("handler = exec /bin/true\nretry_delay = 1h\nretry_delay_max = 1m", "retry_delay"),
     ("handler = exec /bin/true\npayload_max = 100", "payload_max"),
