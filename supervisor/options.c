@@ -27,7 +27,7 @@ static const char help_text[] =
 	"  -D, --daemon           go to the background when the control socket answers\n"
 	"  -t, --test             check the configuration and exit\n"
 	"      --print-config     print every key, its value and where it comes from\n"
-	"      --help, --version\n"
+	"  -h, --help, --version\n"
 	"\n"
 	"signals: HUP reload - TERM, INT drain and exit; again, or QUIT: give tasks back and exit\n"
 	"         USR1 reopen logs - TTIN/TTOU one worker more/fewer - TSTP quiet - CONT resume\n"
@@ -54,7 +54,7 @@ void options_hint(struct buf *out)
 	buf_adds(out, hint_text);
 }
 
-enum { OPT_PRINT = 256, OPT_HELP, OPT_VERSION };
+enum { OPT_PRINT = 256, OPT_VERSION };
 
 static const struct option long_options[] = {
 	{"workers", required_argument, NULL, 'n'},
@@ -67,7 +67,7 @@ static const struct option long_options[] = {
 	{"daemon", no_argument, NULL, 'D'},
 	{"test", no_argument, NULL, 't'},
 	{"print-config", no_argument, NULL, OPT_PRINT},
-	{"help", no_argument, NULL, OPT_HELP},
+	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, OPT_VERSION},
 	{NULL, 0, NULL, 0},
 };
@@ -116,7 +116,7 @@ static int take(struct options *o, int c, const char *what, struct err *e)
 	case OPT_PRINT:
 		o->action = OPTIONS_PRINT;
 		return 0;
-	case OPT_HELP:
+	case 'h':
 		o->action = OPTIONS_HELP;
 		return 0;
 	case OPT_VERSION:
@@ -151,7 +151,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	opterr = 0;
 	for (;;) {
 		int at = optind ? optind : 1;
-		int c = getopt_long(argc, argv, "+:n:i:j:c:s:q:k:eDt", long_options, NULL);
+		int c = getopt_long(argc, argv, "+:n:i:j:c:s:q:k:eDth", long_options, NULL);
 		char letter[3] = {'-', (char)optopt, '\0'};
 		const char *what = optopt > 0 && optopt < 256 ? letter : argv[at];
 

@@ -61,8 +61,7 @@ static void on_breaker(struct proc *p, const char *rest)
 		return;
 	}
 	rest += strspn(rest + 4, " ") + 4;
-	log_warning("the handler of %s is broken, its worker %d fetches nothing: %s",
-		    proc_name(p, name), (int)p->pid, rest);
+	log_warning("worker %d of %s fetches nothing: %s", (int)p->pid, proc_name(p, name), rest);
 	keep_text(&p->breaker, *rest ? rest : "the handler is broken");
 }
 

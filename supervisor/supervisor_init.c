@@ -193,10 +193,11 @@ static int build(struct supervisor *sv, struct conf **conf, char *const *env, st
 	if (open_logs(sv, sup, e) < 0 || take_identity(sv, sup, e) < 0)
 		return -1;
 	log_info("redisq-supervisor %s, pid %d", REDISQ_VERSION, (int)getpid());
-	if (sv->options->private_redis && use_private_redis(sv, conf, e) < 0)
-		return -1;
+	/* Before a private Redis: it brings another configuration, and this is the one checked. */
 	for (const char *const *w = conf_warnings(*conf); w && *w; w++)
 		log_warning("%s", *w);
+	if (sv->options->private_redis && use_private_redis(sv, conf, e) < 0)
+		return -1;
 	sv->gen = generation_new(*conf, 1);
 	*conf = NULL;
 	if (!sv->gen)

@@ -85,8 +85,8 @@ static bool find_slot_number(struct supervisor *sv, struct request *r, int n, st
 		return true;
 	}
 	add_queues(sv, &queues);
-	control_fail(r->call, EXIT_USAGE, "slot %d of which queue?; write QUEUE/%d, there are %s",
-		     n, n, queues.len ? queues.data : "none");
+	control_fail(r->call, EXIT_USAGE, "slot %d of which queue? Say QUEUE/%d, of %s", n, n,
+		     queues.len ? queues.data : "none");
 	buf_release(&queues);
 	return false;
 }
@@ -311,8 +311,7 @@ static struct fleet *fleet_to_scale(struct supervisor *sv, struct request *r)
 		no_such_queue(sv, r, queue);
 	} else if (!f || (!queue && n_fleets(sv) != 1)) {
 		add_queues(sv, &queues);
-		control_fail(r->call, EXIT_USAGE,
-			     "which queue?; say redisqctl scale QUEUE N, there are %s",
+		control_fail(r->call, EXIT_USAGE, "which queue? Say redisqctl scale QUEUE N, of %s",
 			     queues.len ? queues.data : "none");
 		buf_release(&queues);
 		f = NULL;

@@ -4,6 +4,7 @@
  *
  *	cc -O2 -fPIC -shared -I worker -o resize.so etc/handlers/resize.c
  *	redisq-supervisor -e -q pictures -s queue.result_ttl=1h -k so -- ./resize.so
+ *	printf 'P5 4 4 255\n0123456789abcdef' | redisqctl push pictures --wait -
  *
  * (-I worker in the source tree; installed, the header is found without it.)
  */

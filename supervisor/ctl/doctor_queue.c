@@ -306,12 +306,14 @@ static int look_at_letters(const struct patient *p)
 	if (doctor_error(r))
 		finding_unknown(p->d->f, "dead letters", "%s", doctor_error(r));
 	else if (n * 100 >= (int64_t)p->q->dead_max * LETTERS_PERCENT)
-		finding_bad(p->d->f, "dead letters", "retry or drop them: redisqctl dead",
+		finding_bad(p->d->f, "dead letters",
+			    "retry or drop them: redisqctl dead retry|drop QUEUE",
 			    "%" PRId64 " of %" PRId64
 			    " (dead_max): the oldest are thrown away then",
 			    n, (int64_t)p->q->dead_max);
 	else if (n > 0)
-		finding_note(p->d->f, "dead letters", "%" PRId64 ": redisqctl dead list", n);
+		finding_note(p->d->f, "dead letters", "%" PRId64 ": redisqctl dead list %s", n,
+			     p->q->name);
 	else
 		finding_fine(p->d->f, "dead letters", "none");
 	redis_free(r);
@@ -325,7 +327,7 @@ static void on_account(void *arg, const char *queue ATTR_UNUSED, bool is_bad, co
 	struct doctor *d = arg;
 
 	if (is_bad)
-		finding_bad(d->f, "account", "see redisqctl audit", "%s", text);
+		finding_bad(d->f, "account", "see redisqctl audit QUEUE", "%s", text);
 	else
 		finding_fine(d->f, "account", "%s", text);
 }

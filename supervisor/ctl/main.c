@@ -66,7 +66,7 @@ static const char help[] =
 	"  audit QUEUE                     does the account add up?\n"
 	"  doctor [QUEUE] [--json]         what is wrong with Redis, and what to do\n"
 	"  show QUEUE ID                   one task, wherever it is\n"
-	"  pending QUEUE                   what runs, for whom, since when\n"
+	"  pending QUEUE                   what runs, for whom, how far it is\n"
 	"  dead list|show|retry|drop QUEUE [ID...|--all]\n"
 	"  held list|show|release|drop QUEUE [ID...|--all]\n"
 	"\n"

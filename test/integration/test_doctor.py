@@ -74,7 +74,7 @@ def test_nothing_is_wrong_with_a_queue_at_work(sup, safe, journal, gate):
     wait_until(lambda: len(journal.running()) == 8 and safe.dead("q") and safe.delayed("q"))
     done = s.ctl("doctor", check=0)
     for says in ("q      workers       ok 2 alive", "pending       ok 8 tasks",
-                 "delayed       ok the first one is due in", "dead letters  -- 1",
+                 "delayed       ok the first one is due in", "dead letters  -- 1: redisqctl dead list q\n",
                  "account       ok accepted 13 = done 1 + dead 1" if counts_what_was_added(safe)
                  else "account       ok 13 tasks in all places"):
         assert says in done.out, done.out

@@ -54,6 +54,11 @@ def test_it_beats_redis_url(private):
     assert "10.255.255.1" not in s.request("config")["result"]["snapshot"]
 
 
+def test_doubts_about_the_handler_are_said_with_it_too(private):
+    s = private(queues={"demo": {"handler": "exec sh gone.sh"}})
+    assert "gone.sh is not there; if it is a script, every task will fail" in s.out()
+
+
 def test_the_file_s_password_is_for_another_server(fake):  # noqa: F811
     s = fake(redis={"username": "me", "password_file": "/nowhere/at/all"}, args=["-e"], start=False,
              env={"REDISQ_REDIS_PASSWORD": "secret"})
