@@ -1,7 +1,11 @@
 """Tasks that are simply done are settled by the script done; all else by settle."""
+import os
+import signal
+
 import pytest
 
 from links import Links, is_script, is_settling
+from protocol import Protocol, refused, retry
 from test_so import do, library, wait_done   # noqa: F401  (a fixture among them)
 from waiting import stays, wait_until
 
@@ -119,3 +123,104 @@ def test_one_that_comes_late_counts_nothing_twice(so, server, links, library):  
     assert server.counters("q") == {"done": 4}
     links.deliver()
     assert server.counters("q") == {"done": 4} and library.runs() == {i: 1 for i in ids}
+
+
+# ---------------------------------------------------------------- the script itself
+
+@pytest.fixture
+def script(server):
+    p = Protocol(server)
+    p.done = lambda *ids, keep=0: p.run("done", [p.queue, p.counters], p.group, keep, *ids)
+    return p
+
+
+def test_any_number_of_copies_counts_once(script):
+    script.add(b"a", b"b", b"c")
+    ids = [i for i, _ in script.read("w1", 2)]
+    assert script.done(*ids) == 2
+    state = script.state()
+    assert script.done(*ids) == 0 and script.done(*ids) == 0
+    assert script.state() == state and script.counter("done") == 2 and script.server.xlen("q") == 1
+
+
+def test_a_late_one_leaves_what_became_of_a_retry(script):
+    script.add(b"a")
+    task, = script.read("w1", 1)
+    script.make_idle("w2", 0, task[0])
+    script.settle("w2", retry(task))
+    body = script.body(task[0])
+    assert script.done(task[0]) == 0 and script.body(task[0]) == body
+    assert script.counter("done") == 0 and script.counter("retried") == 1
+    assert script.places() == {"a": ["delayed"]}
+
+
+@pytest.mark.parametrize("user", ["-hincrby", "-xdel"])
+def test_where_a_command_is_not_permitted_nothing_is_changed(script, user):
+    script.add(b"a")
+    task, = script.read("w1", 1)
+    r = script.r
+    r.execute_command("ACL", "SETUSER", "w", "on", ">p", "~*", "&*", "+@all", user)
+    r.execute_command("AUTH", "w", "p")
+    said = refused(lambda: script.done(task[0]))
+    r.execute_command("ACL", "SETUSER", "w", "+@all")
+    assert said and script.counter("done") == 0 and list(script.pending()) == [task[0]]
+    assert script.places() == {"a": ["running"]}
+
+
+def test_a_counter_of_another_kind_costs_no_task(script):
+    script.add(b"a")
+    task, = script.read("w1", 1)
+    script.r.set(script.counters, "x")
+    assert refused(lambda: script.done(task[0])).startswith("WRONGTYPE")
+    assert script.places() == {"a": ["running"]}
+
+
+# ---------------------------------------------------------------- late ones
+
+@pytest.fixture
+def stalled_with_a_settlement_under_way(sup, server, links, journal, gate):
+    """A worker that stands still, its task done and still pending; another runs it by now."""
+    s = sup(queues={"q": {"lease": "2s", "concurrency": 1, "kill_grace": "300ms",
+                          "handler": journal.handler()}},
+            supervisor={"workers": 2, "heartbeat_timeout": "0"},
+            redis={"url": links.url, "command_timeout": "60s"})
+    s.wait_ready(2)
+    links.keep(is_script("done"))
+    task, = server.add("q", b"do %s" % str(gate).encode())
+    journal.wait_started(1)
+    owner = int(journal.starts()[0]["env"]["REDISQ_WORKER"].rpartition("_")[2])
+    gate.open()
+    wait_until(lambda: links.kept, 20, "it is done, and nobody has heard of it")
+    os.kill(owner, signal.SIGSTOP)
+    os.unlink(gate.path)
+    journal.wait_started(2)
+    yield s, task, owner
+    os.kill(owner, signal.SIGCONT)
+
+
+def test_a_late_one_ends_the_task_for_who_has_it_now(
+        stalled_with_a_settlement_under_way, server, links, journal, gate):
+    s, task, owner = stalled_with_a_settlement_under_way
+    links.deliver()
+    assert server.n_pending("q") == 0 and server.xlen("q") == 0
+    wait_until(lambda: "its entry is gone; its result will not count" in s.log("q"), 20, "the other hears of it")
+    os.kill(owner, signal.SIGCONT)
+    gate.open()
+    another, = server.add("q", b"x")
+    wait_until(lambda: server.counters("q") == {"done": 2}, 20, "each counts once")
+    server.wait_empty("q")
+    assert journal.runs() == {task: 2, another: 1}
+    assert not server.r.exists("{q}:crash", "{q}:ckpt", "{q}:progress", "{q}:dead", "{q}:delayed")
+
+
+def test_a_late_one_counts_nothing_where_another_has_settled(
+        stalled_with_a_settlement_under_way, server, links, journal, gate):
+    _, task, owner = stalled_with_a_settlement_under_way
+    gate.open()
+    wait_until(lambda: server.counters("q") == {"done": 1}, 20, "the other has settled")
+    links.deliver()
+    os.kill(owner, signal.SIGCONT)
+    another, = server.add("q", b"x")
+    wait_until(lambda: server.counters("q") == {"done": 2}, 20, "each counts once")
+    server.wait_empty("q")
+    assert journal.runs() == {task: 2, another: 1}

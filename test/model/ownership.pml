@@ -24,7 +24,10 @@
  *     repaying of suspicions, and how many crashes are too many (suspects.pml has that).
  *
  * What is checked, in every state that can be reached:
- *   owner     a script changes an entry only for the incarnation that got it last (`truth`)
+ *   owner     a script changes an entry only for the incarnation that got it last (`truth`); what goes
+ *             the short way may end another's, but only if a stall, a cut or a death came between
+ *             its sending and its arrival
+ *   counted   each task is counted as done once, whoever did it and however often
  *   once      two handlers never run one task while both their workers have evidence for it; nor
  *             does one run beside the handler of a dead worker
  *   table     no worker starts an id that it already has
@@ -64,9 +67,13 @@
  *   TOMBSTONE the hand-over leaves dead:<nonce> in the claim: a late renewal is fenced
  *   HEARD     where it finds another life's tombstone, it goes on if what was listed is there still
  *   ONEWRITE  settlement and next read are one write on one link: Redis keeps their order
+ *   FRESH     what is simply done, in its first delivery, goes the short way, where nobody looks whose
+ *             it is, but only with evidence for it and for the name
+ *   COUNTED   and what it counts is what it found pending: others may have done the task before
  * SLOW = 0 assumes that what a dead worker had sent reaches Redis while its tombstone stands, and a
  * read before the second look; 1 leaves out the latter, 2 both, and does not check `prompt`. RETRY
- * and RELEASE are how many retries and releases there may be.
+ * and RELEASE are how many retries and releases there may be. With SHORT_WAY = 0 nothing goes the
+ * short way; with 1 all that may does.
  *
  * To look at a counterexample: test/model/run keeps its trail; the command is in its last lines.
  */
@@ -81,6 +88,9 @@
 #endif
 #ifndef RELEASE
 #define RELEASE 0
+#endif
+#ifndef SHORT_WAY
+#define SHORT_WAY 1
 #endif
 #ifndef SLOW
 #define SLOW 0
@@ -151,6 +161,12 @@
 #ifndef ONEWRITE
 #define ONEWRITE 1
 #endif
+#ifndef FRESH
+#define FRESH 1
+#endif
+#ifndef COUNTED
+#define COUNTED 1
+#endif
 
 #define NAMES 3
 #define NOBODY NAMES
@@ -158,7 +174,7 @@
 
 /* Where an entry is; requests; answers. */
 mtype = { WAITING, PENDING, DELAYED, OVER };
-mtype = { READ, TAKE, RENEW, DONE, LATER, LETGO, HAND, REMOVE };
+mtype = { READ, TAKE, RENEW, DONE, SHORT, LATER, LETGO, HAND, REMOVE };
 mtype = { GOT, OK, NO, FENCED };
 
 /* ------------------------------------------------------------------ Redis */
@@ -175,6 +191,7 @@ byte process[NAMES]; /* slot + 1 of the one that had it last, as its record and 
 byte truth[NE]; /* the incarnation that got it last */
 byte crashes[NE], deaths[NE];
 byte orphan;    /* id whose handler outlived its worker */
+byte n_done[NE]; /* as :counters has it */
 
 /* ------------------------------------------------------------------ the workers */
 byte n_lives, n_faults, n_retries, n_releases;
@@ -185,6 +202,7 @@ byte has[2], tok[2]; /* the task in its table: id and token; 0 = none */
 bool sure[2];   /* has evidence for the task: its handler may run */
 mtype fate[2];  /* what its handler's end means; 0 = it runs */
 bool renewed[2]; /* once while it runs, or while a read's answer is under way, is enough */
+bool resent[2]; /* it was settled over a link that was lost */
 bool reading[2]; /* a read is unanswered */
 mtype asked[2]; /* the request that is unanswered on cmd; 0 = none */
 bool late_read[2], late_cmd[2]; /* stalled since that was sent */
@@ -209,6 +227,7 @@ chan answer[2] = [1] of { mtype, byte, byte };  /* and on cmd; RENEW: with what 
 /* Scratch, set anew in every step. */
 hidden mtype verb, res;
 hidden byte who, nonce, ent, count, more, task, new_id, new_tok;
+hidden byte tardy; /* a stall or the end of its link has come since this was sent */
 #define MESSAGE verb,who,nonce,ent,count,more
 #define REPLY res,new_id,new_tok
 
@@ -227,6 +246,7 @@ hidden byte who, nonce, ent, count, more, task, new_id, new_tok;
 #define SOME_TAKEABLE(w) TAKEABLE(0, w)
 #define SOME_LOST_REPLY(w) LOST_REPLY(0, w)
 #define ALL_OVER (at[0] == OVER)
+#define ALL_COUNTED (n_done[0] == 1)
 #else
 #define SOME_WAITING (at[0] == WAITING || at[1] == WAITING)
 #define NONE_UNDER(nm) (!UNDER(0, nm) && !UNDER(1, nm))
@@ -235,6 +255,7 @@ hidden byte who, nonce, ent, count, more, task, new_id, new_tok;
 #define SOME_TAKEABLE(w) (TAKEABLE(0, w) || TAKEABLE(1, w))
 #define SOME_LOST_REPLY(w) (LOST_REPLY(0, w) || LOST_REPLY(1, w))
 #define ALL_OVER (at[0] == OVER && at[1] == OVER)
+#define ALL_COUNTED (n_done[0] == 1 && n_done[1] == 1)
 #endif
 /* Another incarnation has the name. */
 #define ALIEN (CLAIM && claim[who] != 0 && claim[who] != nonce)
@@ -254,9 +275,12 @@ hidden byte who, nonce, ent, count, more, task, new_id, new_tok;
 #define FORMER(nm, w) (CLAIM && EMPTY && !FREE(nm) && claim[nm] < TOMB && \
 	(PROVEN -> process[nm] == w + 1 : process[nm] != 0) && (!WHOLE || NONE_RELEASED(nm)))
 #define FREE(nm) ((!CLAIM || claim[nm] == 0) && (!EMPTY || NONE_UNDER(nm)))
-#define SETTLING(w) (asked[w] == DONE || asked[w] == LATER || asked[w] == LETGO)
+#define SETTLING(w) \
+	(asked[w] == DONE || asked[w] == SHORT || asked[w] == LATER || asked[w] == LETGO)
 #define PROVED(w) (named[w] || !FIRST)
 #define EVIDENCE(was_late) (!(SENT && was_late))
+/* Done in its first delivery, and not settled before over a link that was lost. */
+#define PLAIN(w) (SHORT_WAY && fate[w] == DONE && tok[w] == 1 && has[w] < 2 * NE && !resent[w])
 /* Its handler runs, and its worker would start and settle it. */
 #define RUNS(w) (has[w] && sure[w] && !fate[w])
 #define BOTH (RUNS(0) && RUNS(1) && has[0] == has[1])
@@ -331,6 +355,13 @@ inline do_renew()
 
 inline lower() { if :: !KEEPCOUNT && token[task] > 0 -> token[task]-- :: else fi }
 
+inline finish()
+{
+	at[task] = OVER; owner[task] = NOBODY; idle[task] = 0;
+	n_done[task]++;
+	assert(n_done[task] == 1) /* counted */
+}
+
 inline do_settle()
 {
 	if
@@ -338,11 +369,24 @@ inline do_settle()
 		assert(truth[task] == nonce || more); /* owner */
 		res = OK;
 		if
-		:: verb == DONE -> at[task] = OVER; owner[task] = NOBODY; idle[task] = 0
+		:: verb == DONE -> finish()
 		:: verb == LATER -> at[task] = DELAYED; owner[task] = NOBODY; idle[task] = 0
 		:: verb == LETGO -> idle[task] = 2; lower()
 		fi
 	:: else
+	fi
+}
+
+/* Looks neither at the owner nor at the token: what is done is done. */
+inline do_short()
+{
+	if
+	:: at[task] == PENDING && id[task] == ent ->
+		assert(truth[task] == nonce || tardy); /* owner */
+		res = OK; finish()
+	:: else ->
+		n_done[task] = n_done[task] + !COUNTED;
+		assert(n_done[task] <= 1) /* counted */
 	fi
 }
 
@@ -403,6 +447,7 @@ inline execute()
 	:: verb == TAKE -> do_take()
 	:: verb == RENEW -> do_renew()
 	:: verb == DONE || verb == LATER || verb == LETGO -> do_settle()
+	:: verb == SHORT -> do_short()
 	:: verb == HAND -> do_hand()
 	:: verb == REMOVE -> do_remove()
 	fi
@@ -412,16 +457,16 @@ active proctype redis()
 {
 	do
 	:: atomic { len(answer[0]) == 0 && len(cmd[0]) > 0 ->
-		cmd[0]?MESSAGE; execute(); answer[0]!REPLY }
+		cmd[0]?MESSAGE; tardy = late_cmd[0]; execute(); answer[0]!REPLY }
 	:: atomic { len(answer[1]) == 0 && len(cmd[1]) > 0 ->
-		cmd[1]?MESSAGE; execute(); answer[1]!REPLY }
+		cmd[1]?MESSAGE; tardy = late_cmd[1]; execute(); answer[1]!REPLY }
 	/* Blocks until there is something; behind the settlement that was written before it. */
 	:: atomic { SOME_WAITING && !(ONEWRITE && len(cmd[0]) > 0 && SETTLING(0)) &&
 		fetch[0]?[READ,_,_,_,_,_] -> fetch[0]?MESSAGE; execute(); brought[0]!REPLY }
 	:: atomic { SOME_WAITING && !(ONEWRITE && len(cmd[1]) > 0 && SETTLING(1)) &&
 		fetch[1]?[READ,_,_,_,_,_] -> fetch[1]?MESSAGE; execute(); brought[1]!REPLY }
 	/* Nobody hears the answers to these. */
-	:: atomic { late?MESSAGE -> execute() }
+	:: atomic { late?MESSAGE -> tardy = 1; execute() }
 	od
 }
 
@@ -432,7 +477,7 @@ inline ask(what, what_id, what_token, what_more)
 	cmd[w]!what,name[w],life[w],what_id,what_token,what_more
 }
 
-inline drop_task() { has[w] = 0; tok[w] = 0; sure[w] = 0; fate[w] = 0; renewed[w] = 0 }
+inline drop_task() { has[w] = 0; tok[w] = 0; sure[w] = 0; fate[w] = 0; renewed[w] = 0; resent[w] = 0 }
 
 /* Its links are gone: what was sent may be lost or come late, answers are lost. */
 inline drop_links(old)
@@ -442,6 +487,7 @@ inline drop_links(old)
 		fetch[w]?MESSAGE; if :: late!verb,who,nonce,ent,count,old :: true fi
 	:: else
 	fi;
+	if :: asked[w] == SHORT -> resent[w] = 1 :: else fi;
 	if
 	:: len(cmd[w]) > 0 -> cmd[w]?MESSAGE; if :: late!MESSAGE :: true fi
 	:: else
@@ -492,7 +538,8 @@ inline hear()
 	:: verb == TAKE && res == GOT -> adopt(count)
 	:: verb == TAKE && res == FENCED -> named[w] = 0
 	:: verb == TAKE && res == NO
-	:: (verb == DONE || verb == LATER || verb == LETGO) && more == 0 -> drop_task()
+	:: (verb == DONE || verb == SHORT || verb == LATER || verb == LETGO) && more == 0 ->
+		drop_task()
 	:: verb == LETGO && more == 1
 	:: verb == HAND || verb == REMOVE ->
 		task = more / 4;
@@ -582,8 +629,10 @@ proctype worker(byte w)
 		:: n_retries < RETRY -> n_retries++; fate[w] = LATER
 		:: n_releases < RELEASE -> n_releases++; fate[w] = LETGO
 		fi }
-	:: atomic { LIVE(w) && !asked[w] && has[w] && sure[w] && fate[w] && PROVED(w) ->
+	:: atomic { LIVE(w) && !asked[w] && has[w] && sure[w] && fate[w] && PROVED(w) && !PLAIN(w) ->
 		ask(fate[w], has[w], tok[w], 0) }
+	:: atomic { LIVE(w) && !asked[w] && has[w] && PLAIN(w) &&
+		((sure[w] && PROVED(w)) || !FRESH) -> ask(SHORT, has[w], tok[w], 0) }
 	:: atomic { LIVE(w) && len(answer[w]) > 0 -> answer[w]?REPLY; hear() }
 	:: atomic { LIVE(w) && len(brought[w]) > 0 && !(has[w] && SETTLING(w)) ->
 		brought[w]?REPLY; count = late_read[w]; reading[w] = 0; late_read[w] = 0;
@@ -656,5 +705,5 @@ init
 		run clock_of_claim(0); run clock_of_claim(1); run clock_of_claim(2)
 	};
 	/* end: nothing can happen any more */
-	timeout -> assert(ALL_OVER)
+	timeout -> assert(ALL_OVER && ALL_COUNTED)
 }
