@@ -207,7 +207,10 @@ class FakeSentinel:
         data = b""
         try:
             while True:
-                data += client.recv(4096)
+                more = client.recv(4096)
+                if not more:
+                    return
+                data += more
                 size = length(data)
                 if size is None:
                     continue

@@ -20,7 +20,11 @@
 
 struct answer {
 	struct addrinfo info;
-	struct sockaddr_in in;
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	};
 };
 
 static int gate[2];          /* "slow.test" is answered when a byte comes out of it */
@@ -30,13 +34,20 @@ static atomic_int n_done;
 static struct addrinfo *make_answer(const char *ip, const char *service, struct addrinfo *next)
 {
 	struct answer *a = xcalloc(1, sizeof(*a));
+	in_port_t port = htons((uint16_t)strtoul(service, NULL, 10));
 
-	a->in.sin_family = AF_INET;
-	a->in.sin_port = htons((uint16_t)strtoul(service, NULL, 10));
-	inet_pton(AF_INET, ip, &a->in.sin_addr);
-	a->info.ai_family = AF_INET;
-	a->info.ai_addr = (struct sockaddr *)&a->in;
-	a->info.ai_addrlen = sizeof(a->in);
+	if (inet_pton(AF_INET6, ip, &a->in6.sin6_addr) == 1) {
+		a->in6.sin6_family = AF_INET6;
+		a->in6.sin6_port = port;
+		a->info.ai_addrlen = sizeof(a->in6);
+	} else {
+		inet_pton(AF_INET, ip, &a->in.sin_addr);
+		a->in.sin_family = AF_INET;
+		a->in.sin_port = port;
+		a->info.ai_addrlen = sizeof(a->in);
+	}
+	a->info.ai_family = a->sa.sa_family;
+	a->info.ai_addr = &a->sa;
 	a->info.ai_next = next;
 	return &a->info;
 }
@@ -54,10 +65,10 @@ void freeaddrinfo(struct addrinfo *list)
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
 		struct addrinfo **out)
 {
-	struct in_addr in;
+	struct in6_addr in;
 	char byte;
 
-	if (inet_pton(AF_INET, host, &in) == 1) {
+	if (inet_pton(AF_INET, host, &in) == 1 || inet_pton(AF_INET6, host, &in) == 1) {
 		*out = make_answer(host, service, NULL);
 		return 0;
 	}
@@ -73,6 +84,8 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
 	*out = make_answer("127.0.0.1", service, NULL);
 	if (strcmp(host, "many.test") == 0)
 		*out = make_answer("127.0.0.3", service, make_answer("127.0.0.2", service, *out));
+	if (strcmp(host, "both.test") == 0)
+		*out = make_answer("::1", service, *out);
 	return 0;
 }
 
@@ -140,6 +153,37 @@ static void test_every_address_is_tried(void **state)
 	use_host(x, "many.test");
 	fixture_ready(x);
 	assert_int_equal(x->n_down, 0);
+}
+
+/* AAAA and A: nobody listens on the first, or this machine has no IPv6 at all. */
+static void test_a_name_with_addresses_of_both_kinds(void **state)
+{
+	struct fixture *x = *state;
+
+	snprintf(x->url, sizeof(x->url), "redis://both.test:%d", x->fake.port);
+	x->conf.url = x->url;
+	fixture_ready(x);
+	assert_int_equal(x->n_down, 0);
+}
+
+/* What is said of it is what can be written into a url again. */
+static void test_an_ipv6_literal(void **state)
+{
+	struct fixture *x = *state;
+	struct rconn_addr a;
+
+	assert_true(rconn_addr_literal("::1", 7, &a));
+	assert_int_equal(a.sa.ss_family, AF_INET6);
+	assert_int_equal(((const struct sockaddr_in6 *)&a.sa)->sin6_port, htons(7));
+	assert_int_equal(a.len, sizeof(struct sockaddr_in6));
+	snprintf(x->url, sizeof(x->url), "redis://[::1]:%d/2", x->fake.port);
+	x->conf.url = x->url;
+	fixture_start(x);
+	assert_true(run_until(x->loop, &x->n_down, 1));
+	assert_int_equal(atomic_load(&n_lookups), 0);
+	assert_string_equal(rconn_where(x->link), x->url);
+	snprintf(x->url, sizeof(x->url), "connect to [::1]:%d: ", x->fake.port);
+	assert_non_null(strstr(x->why, x->url));
 }
 
 static void test_all_addresses_refuse(void **state)
@@ -228,6 +272,8 @@ int main(void)
 		T(test_an_address_needs_no_thread),
 		T(test_a_name_is_looked_up_in_a_thread),
 		T(test_every_address_is_tried),
+		T(test_a_name_with_addresses_of_both_kinds),
+		T(test_an_ipv6_literal),
 		T(test_all_addresses_refuse),
 		T(test_no_such_name),
 		T(test_a_slow_look_up_runs_into_the_deadline_and_its_result_is_dropped),
