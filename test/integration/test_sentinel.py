@@ -263,6 +263,8 @@ def test_redisqctl_through_sentinel(fleet, sup, journal):
     # Without a supervisor that is asked, too.
     pushed = s.ctl("-s", "redis.url=" + fleet.url, "push", "q", "do", check=0)
     assert pushed.out.strip()
+    found = json.loads(s.ctl("-s", "redis.url=" + fleet.url, "doctor", "--json").out)
+    assert found["redis"] == "redis://127.0.0.1:%d/0" % new.port
     journal.wait_ended(2)
     new.wait_empty("q")
 
