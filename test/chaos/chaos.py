@@ -4,7 +4,8 @@ Load on real programs while workers, handlers, supervisor, Redis and the way to 
 stopped and cut, and the operator gives orders. Afterwards nothing may be lost, every repetition
 must have its cause, and no limit may have been exceeded.
 
-    chaos.py [--seconds 120] [--seed N] [--rate TASKS/s] [--every S]   or make chaos SECONDS= SEED=
+    chaos.py [--seconds 120] [--seed N] [--rate TASKS/s] [--every S] [--backend stream|list]
+    or make chaos SECONDS= SEED= [ARGS=...]
 
 The same seed makes the same schedule and the same tasks. REDISQ_BUILD names the programs (default
 build/asan). Ends with "N passed, N failed"; what a failed run wrote is kept, its place is said.
@@ -25,6 +26,7 @@ sys.path[:0] = [HERE, os.path.join(ROOT, "test", "integration")]
 
 import schedule                                  # noqa: E402
 from faults import QUEUE, Faults                 # noqa: E402
+from listserver import ListServer                # noqa: E402
 from load import Producer                        # noqa: E402
 from proxy import Proxy                          # noqa: E402
 from redisserver import RedisServer              # noqa: E402
@@ -43,13 +45,14 @@ class Chaos:
         self.seed, self.seconds = args.seed, args.seconds
         build = os.path.abspath(os.environ.get("REDISQ_BUILD",
                                                os.path.join(ROOT, "build", "asan")))
-        self.server = RedisServer(directory, "--appendonly", "yes", "--appendfsync", "always",
-                                  "--auto-aof-rewrite-percentage", "0")
+        server = ListServer if args.backend == "list" else RedisServer
+        self.server = server(directory, "--appendonly", "yes", "--appendfsync", "always",
+                             "--auto-aof-rewrite-percentage", "0")
         self.proxy = Proxy(self.server.port)
         self.journal = Journal(os.path.join(directory, "journal"),
                                os.path.join(build, "fake-handler"))
         self.sup = Supervisor(
-            build, directory, redis={"url": self.proxy.url, "command_timeout": "2s"},
+            build, directory, server=self.server, redis={"url": self.proxy.url, "command_timeout": "2s"},
             queues={QUEUE: {
                 "handler": self.journal.handler(), "concurrency": schedule.CONCURRENCY,
                 "lease": "%gs" % schedule.LEASE, "timeout": "%gs" % schedule.TIMEOUT,
@@ -63,16 +66,16 @@ class Chaos:
                         "restart_delay_max": "1s", "stable_after": "2s", "crash_limit": 10000})
         self.plan = schedule.events(self.seed, self.seconds, args.every)
         self.faults = Faults(self.sup, self.server, self.proxy, self.journal)
-        self.producer = Producer(self.seed, args.rate, self.server.socket)
+        self.producer = Producer(self.seed, args.rate, self.server)
         self.watch = Watch(self.journal)
-        self.state = State(self.sup, self.faults, self.faults.client)
+        self.state = State(self.sup, self.faults, self.server, self.faults.client)
         self.begun = time.monotonic()
         self.idle = threading.Event()
 
     def progress(self, what):
         r = self.faults.client
         try:
-            state = "%d waiting, %d delayed" % (r.xlen(QUEUE),
+            state = "%d waiting, %d delayed" % (self.server.xlen(QUEUE, r),
                                                 r.zcard(self.server.key(QUEUE, "delayed")))
         except Exception as e:  # Redis is one of the victims
             state = "redis: %s" % type(e).__name__
@@ -123,7 +126,7 @@ class Chaos:
     def where(self):
         r = self.server.r
         return "xlen %d, pending %s, delayed %d" % (
-            r.xlen(QUEUE), r.xpending_range(QUEUE, "redisq", "-", "+", 20),
+            self.server.xlen(QUEUE), self.server.pending(QUEUE, 20),
             r.zcard(self.server.key(QUEUE, "delayed")))
 
     def judge(self):
@@ -194,6 +197,7 @@ def main():
     p.add_argument("--seed", default=None)
     p.add_argument("--rate", type=float, default=25)
     p.add_argument("--every", type=float, default=0.8, help="seconds between faults, on average")
+    p.add_argument("--backend", choices=["stream", "list"], default="stream")
     p.add_argument("--log-level", default="info")
     p.add_argument("--keep", action="store_true", help="keep what the run wrote")
     args = p.parse_args()
@@ -214,7 +218,9 @@ def main():
         print("\nkept: %s" % directory)
     else:
         shutil.rmtree(directory, ignore_errors=True)
-    other = ' ARGS="--every %g"' % args.every if args.every != p.get_default("every") else ""
+    more = ["--%s %s" % (k, getattr(args, k)) for k in ("every", "backend")
+            if getattr(args, k) != p.get_default(k)]
+    other = ' ARGS="%s"' % " ".join(more) if more else ""
     print("seed %s: make chaos SECONDS=%g SEED=%s%s" % (args.seed, args.seconds, args.seed, other))
     print("%d passed, %d failed" % (verdict.n_passed, verdict.n_failed))
     return 1 if verdict.n_failed else 0

@@ -1,4 +1,4 @@
-"""The producer: XADD from the seed's tasks, and which of them Redis acknowledged."""
+"""The producer: adds the seed's tasks, and which of them Redis acknowledged."""
 import random
 import threading
 
@@ -12,10 +12,11 @@ ENOUGH_WAITING = 300  # beyond that the machine is slow, and more would only len
 
 
 class Producer(threading.Thread):
-    def __init__(self, seed, rate, socket):
+    def __init__(self, seed, rate, server):
         super().__init__(daemon=True)
         self.seed, self.rate = seed, rate
-        self.client = redis.Redis(unix_socket_path=socket, socket_timeout=1)
+        self.client = redis.Redis(unix_socket_path=server.socket, socket_timeout=1)
+        self.server = server
         self.over = threading.Event()
         self.tasks = {}       # id that Redis acknowledged -> Task
         self.n_unanswered = 0  # it may have been accepted, or not
@@ -32,7 +33,7 @@ class Producer(threading.Thread):
 
     def enough(self):
         try:
-            return self.client.xlen(QUEUE) > ENOUGH_WAITING
+            return self.server.xlen(QUEUE, self.client) > ENOUGH_WAITING
         except redis.exceptions.RedisError:
             return False
 
@@ -40,11 +41,11 @@ class Producer(threading.Thread):
         task = Task(self.seed, self.n)
         self.n += 1
         try:
-            acknowledged = self.client.xadd(QUEUE, {"payload": task.payload})
+            acknowledged, = self.server.add(QUEUE, task.payload, client=self.client)
         except redis.exceptions.RedisError:
             self.n_unanswered += 1
             return
-        self.tasks[acknowledged.decode()] = task
+        self.tasks[acknowledged] = task
 
     def stop(self):
         self.over.set()

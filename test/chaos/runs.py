@@ -137,14 +137,14 @@ class Watch(Looker):
 class State(Looker):
     """Asks Redis and the supervisor how many there are."""
 
-    def __init__(self, sup, faults, client):
+    def __init__(self, sup, faults, server, client):
         super().__init__(0.25)
-        self.sup, self.faults, self.client = sup, faults, client
+        self.sup, self.faults, self.server, self.client = sup, faults, server, client
         self.most_consumers = 0
 
     def look(self):
         try:
-            n = len(self.client.xinfo_consumers(QUEUE, "redisq"))
+            n = len(self.server.consumers(QUEUE, client=self.client))
             self.most_consumers = max(self.most_consumers, n)
         except redis.exceptions.RedisError:
             pass

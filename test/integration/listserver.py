@@ -19,32 +19,38 @@ class ListServer(RedisServer):
             options += ("--rename-command", command, "")
         super().__init__(tmp_path, *options, **how)
 
-    def ask(self, queue, *command, group="redisq"):
+    def ask(self, queue, *command, group="redisq", client=None):
         """A stream command, done with the lists of the queue."""
-        return self.r.eval(source("list_ask", "list"), 1, queue, *command, queue,
+        return (client or self.r).eval(source("list_ask", "list"), 1, queue, *command, queue,
                            self.key(queue, ""), group)
 
     def lpush(self, queue, *payloads):
         """As any producer does it."""
         self.r.lpush(queue, *payloads)
 
-    def add(self, queue, *payloads, **fields):
+    def add(self, queue, *payloads, client=None, **fields):
         pairs = [x for pair in fields.items() for x in pair]
-        return [self.ask(queue, "XADD", queue, "*", "payload", p, *pairs).decode()
+        return [self.ask(queue, "XADD", queue, "*", "payload", p, *pairs, client=client).decode()
                 for p in payloads]
 
     def add_fields(self, queue, *pairs):
         return self.ask(queue, "XADD", queue, "*", *[x for pair in pairs for x in pair]).decode()
 
-    def xlen(self, queue):
-        return self.ask(queue, "XLEN", queue)
+    def xlen(self, queue, client=None):
+        return self.ask(queue, "XLEN", queue, client=client)
+
+    def n_added(self, queue):
+        return None
+
+    def pending(self, queue, most):
+        return self.ask(queue, "XPENDING", queue, "redisq", "-", "+", most)
 
     def n_pending(self, queue, group="redisq"):
         return self.r.zcard(self.key(queue, "pending"))
 
-    def consumers(self, queue, group="redisq"):
-        names = self.r.hkeys(self.key(queue, "names"))
-        return {n.decode(): {"name": n, "pending": self.r.llen(
+    def consumers(self, queue, group="redisq", client=None):
+        names = (client or self.r).hkeys(self.key(queue, "names"))
+        return {n.decode(): {"name": n, "pending": (client or self.r).llen(
             self.key(queue, "processing:" + n.decode()))} for n in names}
 
     def letters(self, queue, where):

@@ -130,9 +130,9 @@ class RedisServer:
     def key(queue, suffix):
         return ("%s:%s" if "{" in queue else "{%s}:%s") % (queue, suffix)
 
-    def add(self, queue, *payloads, **fields):
+    def add(self, queue, *payloads, client=None, **fields):
         """XADD of each payload; returns the ids as text."""
-        with self.r.pipeline(transaction=False) as p:
+        with (client or self.r).pipeline(transaction=False) as p:
             for payload in payloads:
                 p.xadd(queue, dict({"payload": payload}, **fields))
             return [i.decode() for i in p.execute()]
@@ -142,8 +142,15 @@ class RedisServer:
         flat = [x for pair in pairs for x in pair]
         return self.r.execute_command("XADD", queue, "*", *flat).decode()
 
-    def xlen(self, queue):
-        return self.r.xlen(queue)
+    def xlen(self, queue, client=None):
+        return (client or self.r).xlen(queue)
+
+    def n_added(self, queue):
+        """Entries that were ever added; None where that is not known."""
+        return self.r.xinfo_stream(queue)["entries-added"]
+
+    def pending(self, queue, most):
+        return self.r.xpending_range(queue, "redisq", "-", "+", most)
 
     def n_pending(self, queue, group="redisq"):
         try:
@@ -151,9 +158,10 @@ class RedisServer:
         except redis.exceptions.ResponseError:
             return 0
 
-    def consumers(self, queue, group="redisq"):
+    def consumers(self, queue, group="redisq", client=None):
         try:
-            return {c["name"].decode(): c for c in self.r.xinfo_consumers(queue, group)}
+            found = (client or self.r).xinfo_consumers(queue, group)
+            return {c["name"].decode(): c for c in found}
         except redis.exceptions.ResponseError:
             return {}
 
