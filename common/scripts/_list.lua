@@ -29,9 +29,23 @@ local function digits(n) return string.format('%.0f', n) end
 
 local function number_of(id) return tonumber(string.match(id, '^%d+%-(%d+)$')) end
 
+-- A new queue; or somebody has deleted that key: what there is stays behind all that is to come.
+local function last_id()
+  local last = raw('GET', LAST_ID)
+  if last then return last end
+  local ms, n = 0, 0
+  for _, hash in ipairs({TASKS, LETTERS, PREFIX .. 'bodies'}) do
+    for _, id in ipairs(raw('HKEYS', hash)) do
+      local a, b = string.match(id, '^(%d+)%-(%d+)$')
+      if a then ms, n = math.max(ms, tonumber(a)), math.max(n, tonumber(b)) end
+    end
+  end
+  return digits(ms) .. '-' .. digits(n)
+end
+
 -- `n` new ids, in order. Refused at OOM, before anything else is written.
 local function new_ids(n)
-  local ms, last = string.match(raw('GET', LAST_ID) or '0-0', '^(%d+)%-(%d+)$')
+  local ms, last = string.match(last_id(), '^(%d+)%-(%d+)$')
   ms = digits(math.max(clock(), tonumber(ms)))
   local ids = {}
   for i = 1, n do ids[i] = ms .. '-' .. digits(last + i) end
@@ -65,17 +79,21 @@ local function row(id, now)
   return token and {id, owner, math.max(0, now - seen), tonumber(token)}
 end
 
--- Ids of `owner` from score `from` to `to`, in order.
-local function ids_of(owner, from, to)
-  local out = {}
+-- Those of `ids` from score `from` to `to`, in order.
+local function in_range(ids, from, to)
+  local numbers, id_of = {}, {}
   from = from == '-inf' and 0 or tonumber(from)
   to = to == '+inf' and math.huge or tonumber(to)
-  for _, id in ipairs(raw('LRANGE', PROCESSING .. owner, 0, -1)) do
+  for _, id in ipairs(ids) do
     local n = number_of(id)
-    if n and n >= from and n <= to then out[#out + 1] = id end
+    if n and n >= from and n <= to and not id_of[n] then
+      numbers[#numbers + 1] = n
+      id_of[n] = id
+    end
   end
-  table.sort(out, function(a, b) return number_of(a) < number_of(b) end)
-  return out
+  table.sort(numbers)
+  for i, n in ipairs(numbers) do numbers[i] = id_of[n] end
+  return numbers
 end
 
 local function length()
@@ -212,14 +230,7 @@ local function range(key, command, from, to, count)
     score(string.match(from, '^%d+$') and '-' or from) -- an id it must be
     if key == NAME or raw('ZSCORE', key, from) then ids[1] = from end
   elseif key == NAME then
-    local low, high = score(from), score(to)
-    low = low == '-inf' and 0 or tonumber(low)
-    high = high == '+inf' and math.huge or tonumber(high)
-    for _, id in ipairs(raw('HKEYS', TASKS)) do
-      local n = number_of(id)
-      if n and n >= low and n <= high then ids[#ids + 1] = id end
-    end
-    table.sort(ids, function(a, b) return number_of(a) < number_of(b) end)
+    ids = in_range(raw('HKEYS', TASKS), score(from), score(to))
   else
     ids = raw(command, key, score(from), score(to), 'LIMIT', 0, count or -1)
   end
@@ -245,7 +256,7 @@ function commands.XPENDING(_, _, from, to, count, owner)
   count = tonumber(count)
   if from ~= to then
     local low, high = score(from), score(to)
-    ids = owner and ids_of(owner, low, high) or
+    ids = owner and in_range(raw('LRANGE', PROCESSING .. owner, 0, -1), low, high) or
           raw('ZRANGEBYSCORE', PENDING, low, high, 'LIMIT', 0, count)
   end
   for i = 1, math.min(#ids, count) do
