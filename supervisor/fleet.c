@@ -49,7 +49,8 @@ void fleet_free(struct fleet *f)
 	ev_timer_stop(f->house->loop, &f->suspects_timer);
 	if (handovers_n_open(&f->handovers) > 0)
 		log_warning("%s ends before everybody has what %zu dead worker%s of it had "
-			    "pending; it runs when the lease is over",
+			    "pending; what was given back runs as soon as a worker is there, the "
+			    "rest when the lease is over",
 			    f->queue, handovers_n_open(&f->handovers),
 			    handovers_n_open(&f->handovers) == 1 ? "" : "s");
 	handovers_release(&f->handovers);

@@ -259,6 +259,19 @@ static void restart_slot(struct fleet *f, struct slot *s, void *arg ATTR_UNUSED)
 		slot_unpark(s);
 }
 
+/* A queue that was scaled to nothing has no slot that could begin. True: answered already. */
+static bool is_empty(struct supervisor *sv, struct request *r, struct target *t)
+{
+	const struct fleet *f = t->queue && t->slot < 0 ? supervisor_fleet(sv, t->queue) : NULL;
+
+	if (!f || f->leaving || fleet_wanted(f) > 0)
+		return false;
+	control_fail(r->call, 1, "queue %s has 0 workers; say redisqctl scale %s N", f->queue,
+		     f->queue);
+	target_release(t);
+	return true;
+}
+
 /* Both begin workers: not while all is ending, and not in slots that were scaled away. */
 static void begin_slots(struct supervisor *sv, struct request *r, slot_visit_fn *begin,
 			const struct fact *fact)
@@ -269,7 +282,7 @@ static void begin_slots(struct supervisor *sv, struct request *r, slot_visit_fn 
 		control_fail(r->call, 1, "the supervisor is draining; start it again afterwards");
 		return;
 	}
-	if (!find_target(sv, r, &t) || is_surplus(sv, r, &t))
+	if (!find_target(sv, r, &t) || is_surplus(sv, r, &t) || is_empty(sv, r, &t))
 		return;
 	target_each_slot(sv, &t, begin, NULL);
 	answer(sv, r, &t, fact);

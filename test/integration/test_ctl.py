@@ -82,6 +82,13 @@ def test_scale(s):
     assert s.ctl("scale", "q", "many").returncode == 64
 
 
+def test_start_of_a_queue_scaled_to_nothing_says_what_to_do(s):
+    s.ctl("scale", "q", "-9", check=0)
+    for verb in ("start", "restart"):
+        done = s.ctl(verb, "q", check=1)
+        assert "queue q has 0 workers; say redisqctl scale q N" in done.err
+
+
 def test_stop_and_start_all(s, server, journal):
     s.ctl("stop", check=0)
     assert not s.ready() and s.status()["supervisor"]["pid"] == s.pid

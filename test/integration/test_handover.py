@@ -439,5 +439,5 @@ def test_a_queue_that_ends_says_what_it_leaves_to_the_lease(sup, journal, build,
     del s.queues["q"]
     s.write_ini()
     s.ctl("reload", check=0)
-    wait_until(lambda: "q ends before everybody has what 1 dead worker of it had pending"
-               in s.out(), 20, "it says so")
+    wait_until(lambda: "q ends before everybody has what 1 dead worker of it had pending; what "
+               "was given back runs as soon as a worker is there" in s.out(), 20, "it says so")
