@@ -92,6 +92,19 @@ static int look_at_clock(struct doctor *d)
 	return 0;
 }
 
+/* Where the url names Sentinels: the master that the link has found. */
+static bool find_master(const struct doctor *d, struct redis_addr *a)
+{
+	struct redis_addr found;
+
+	if (redis_url_parse(redis_where(d->r), &found, NULL) != 0)
+		return false;
+	if (found.host)
+		redis_addr_set_master(a, &(struct redis_place){found.host, found.port});
+	redis_addr_release(&found);
+	return a->host != NULL;
+}
+
 /* The only place that knows how the link is made. */
 static void look_at_transport(struct doctor *d)
 {
@@ -100,6 +113,10 @@ static void look_at_transport(struct doctor *d)
 
 	if (redis_addr_resolve(conf_redis(d->conf), &a, &ignored) != 0)
 		return;
+	if (a.sentinels && !find_master(d, &a)) {
+		redis_addr_release(&a);
+		return;
+	}
 	if (a.tls)
 		finding_fine(d->f, "tls", "in use%s",
 			     conf_redis(d->conf)->tls_verify == CONF_TLS_VERIFY_YES

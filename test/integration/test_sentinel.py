@@ -263,10 +263,19 @@ def test_redisqctl_through_sentinel(fleet, sup, journal):
     # Without a supervisor that is asked, too.
     pushed = s.ctl("-s", "redis.url=" + fleet.url, "push", "q", "do", check=0)
     assert pushed.out.strip()
-    found = json.loads(s.ctl("-s", "redis.url=" + fleet.url, "doctor", "--json").out)
-    assert found["redis"] == "redis://127.0.0.1:%d/0" % new.port
     journal.wait_ended(2)
     new.wait_empty("q")
+
+
+def test_doctor_looks_at_the_master_that_was_found(server, fakes, sup):
+    """It took the url's host for granted, and a url with Sentinels has none."""
+    s = sup(server=None, start=False, queues={"q": {"handler": "exec true"}},
+            redis={"url": Fleet.url_of(fakes(FakeSentinel.at(server)))})
+    done = s.ctl("-c", s.ini, "doctor", "q", "--json", config=False)
+    assert done.out, done.err
+    answer = json.loads(done.out)
+    assert answer["redis"] == "redis://127.0.0.1:%d/0" % server.port
+    assert "not needed: the same machine" in [f["text"] for f in answer["findings"]]
 
 
 def test_the_file_is_tested_without_asking_a_sentinel(sup, tmp_path, journal):
