@@ -118,6 +118,25 @@ local function let_go(name)
   raw('DEL', key)
 end
 
+-- Entries that nobody has, and that nothing refers to: no fetch will ever bring them. Where there are
+-- more than `limit` to look at it is left out.
+local function n_unreachable(limit)
+  if raw('HLEN', TASKS) > limit or raw('LLEN', NAME) > limit then return 0 end
+  local left, n = {}, 0
+  for _, id in ipairs(raw('HKEYS', TASKS)) do
+    if raw('HEXISTS', OWNERS, id) == 0 then left[id] = true end
+  end
+  local lists = {NAME}
+  for _, name in ipairs(raw('HKEYS', NAMES)) do lists[#lists + 1] = ARRIVED .. name end
+  for _, list in ipairs(lists) do
+    for _, item in ipairs(raw('LRANGE', list, 0, -1)) do
+      if string.sub(item, 1, #REF) == REF then left[string.sub(item, #REF + 1)] = nil end
+    end
+  end
+  for _ in pairs(left) do n = n + 1 end
+  return n
+end
+
 -- At most `max` tasks for `me`: what has arrived, then what waits. {{id, fields, is new}, ...}
 local function fetch(me, max, payload_field)
   local out, seen, now = {}, {}, digits(clock())

@@ -3,3 +3,6 @@
 -- What was moved to a consumer and has not been taken over by it yet: a stream has nothing of that
 -- kind.
 local function let_go() end
+
+-- Entries that no read will ever bring: the one who asks finds those of a stream by its group.
+local function n_unreachable() return 0 end

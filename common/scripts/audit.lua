@@ -47,7 +47,7 @@ if ours then
     stranded = math.max(0, #there - (#(page or {}) - ghosts))
   end
 end
-put('stranded', stranded)
+put('stranded', stranded + n_unreachable(limit))
 put('ghosts', ghosts)
 
 local without = 0

@@ -296,6 +296,16 @@ def test_redisqctl_shows_and_moves_what_a_list_queue_has(sup, server, journal, g
     s.ctl("audit", "q", check=0)
 
 
+def test_audit_finds_what_no_fetch_will_bring(sup, server, journal):
+    s = sup(queues=queue(journal), start=False)
+    server.add("q", b"a", b"b")
+    server.lpush("q", b"plain", REF + b"1-1")
+    assert s.ctl("-c", s.ini, "audit", "q").returncode == 0
+    server.r.rpop("q")  # somebody takes a reference away
+    done = s.ctl("-c", s.ini, "audit", "q")
+    assert done.returncode == 1 and "1 " in done.out, done.out
+
+
 def test_push_waits_for_the_result_and_pushes_lines(sup, server, journal):
     s = sup(queues=queue(journal), supervisor={"workers": 1})
     s.wait_ready(1)
