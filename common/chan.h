@@ -12,6 +12,7 @@
  *   freed N              lowered my credit by N for good; those tasks may run elsewhere
  *   refused TEXT         this queue cannot be served as configured; exit 78 follows
  *   breaker open TEXT    the handler is broken; not fetching      breaker closed
+ *   started              a child of my pipe handler is ready for tasks
  *   works                the handler has run a task: done, or not, but it did not fail at once
  *   released N           gave N entries back: other workers should look for them
  *   handed N MOVED CHARGED   order N: MOVED entries may be taken now, CHARGED crashes charged

@@ -27,7 +27,8 @@ struct canary_signs {
 	bool parked;     /* it has died, and will not be started again */
 	bool broken;     /* its breaker is open */
 	bool works;      /* it said so */
-	bool open;       /* it may take a task, or none is to be taken at all (quiet) */
+	bool open;       /* its handler has started, as far as that shows without a task, and it may
+			  * take one, or none is to be taken at all (quiet) */
 	int64_t running; /* tasks */
 	int64_t failed;  /* ... that failed so far */
 	int64_t longest_ms;

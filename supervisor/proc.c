@@ -144,7 +144,8 @@ static bool start_process(struct proc *p)
 
 	free(p->refused);
 	p->refused = NULL;
-	p->was_ready = p->redis_wait = p->quiet = p->silent = p->works = false;
+	p->was_ready = p->redis_wait = p->quiet = p->silent = false;
+	p->started = p->works = false;
 	p->abort_sent = p->kill_sent = p->undead = false;
 	p->heartbeat = (struct heartbeat){0};
 	p->started_ms = clock_mono_ms();

@@ -99,7 +99,8 @@ struct proc {
 	struct board *board; /* owned mapping */
 	bool was_ready;
 	bool redis_wait;
-	bool works; /* it said so: its handler has run a task */
+	bool started; /* it said so: of a pipe handler, a child is ready */
+	bool works;   /* it said so: its handler has run a task */
 	bool quiet;
 	bool silent; /* it left an order of handover.h unanswered */
 	bool abort_sent;

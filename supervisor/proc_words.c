@@ -65,6 +65,12 @@ static void on_breaker(struct proc *p, const char *rest)
 	keep_text(&p->breaker, *rest ? rest : "the handler is broken");
 }
 
+static void on_started(struct proc *p, const char *rest ATTR_UNUSED)
+{
+	p->started = true;
+	house_changed(p->house);
+}
+
 static void on_works(struct proc *p, const char *rest ATTR_UNUSED)
 {
 	p->works = true;
@@ -118,11 +124,11 @@ void proc_on_word(void *arg, const char *word, const char *rest)
 		const char *word;
 		void (*fn)(struct proc *p, const char *rest);
 	} words[] = {
-		{"ready", on_ready},     {"redis-wait", on_redis_wait}, {"freed", on_freed},
-		{"refused", on_refused}, {"breaker", on_breaker},       {"released", on_released},
-		{"works", on_works},     {"handed", on_handed},         {"swept", on_swept},
-		{"again", on_again},     {"cleared", on_cleared},       {"suspects", on_suspects},
-		{"replace", on_replace}, {"redis-at", on_redis_at},
+		{"ready", on_ready},       {"redis-wait", on_redis_wait}, {"freed", on_freed},
+		{"refused", on_refused},   {"breaker", on_breaker},       {"released", on_released},
+		{"started", on_started},   {"works", on_works},           {"handed", on_handed},
+		{"swept", on_swept},       {"again", on_again},           {"cleared", on_cleared},
+		{"suspects", on_suspects}, {"replace", on_replace},       {"redis-at", on_redis_at},
 	};
 	struct proc *p = arg;
 

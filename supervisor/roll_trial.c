@@ -58,6 +58,14 @@ int trial_choose(const struct fleet *f)
 	return best;
 }
 
+/* What has no child that is ready has not even shown that it can be started. */
+static bool is_started(const struct fleet *f, const struct proc *p)
+{
+	const struct conf_queue *q = conf_queue(p->gen->conf, f->queue);
+
+	return !q || q->handler.kind != CONF_HANDLER_PIPE || p->started;
+}
+
 static struct canary_signs look_at(const struct fleet *f, const struct slot *s)
 {
 	const struct proc *p = s->current;
@@ -71,8 +79,8 @@ static struct canary_signs look_at(const struct fleet *f, const struct slot *s)
 
 	if (!p->board)
 		return signs;
-	signs.open = f->quiet || (p->credit.held > 0 && p != f->quarantine &&
-				  atomic_load(&p->board->consuming) != 0);
+	signs.open = is_started(f, p) && (f->quiet || (p->credit.held > 0 && p != f->quarantine &&
+						       atomic_load(&p->board->consuming) != 0));
 	signs.running = atomic_load(&p->board->running);
 	signs.failed = atomic_load(&p->board->failed);
 	for (uint32_t i = 0; i < p->board->n_tasks; i++) {

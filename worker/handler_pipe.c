@@ -223,6 +223,9 @@ void pipe_on_ready(struct pipe_child *c)
 	log_info("child %d (pid %d) is ready: %d tasks at once", c->number, (int)c->child.pid,
 		 c->slots);
 	c->h->slots = c->slots;
+	if (!c->h->said_started && c->h->w->chan)
+		chan_say(c->h->w->chan, "started");
+	c->h->said_started = true;
 }
 
 /* "child 3 (pid 4711): exit 1 before it was ready" */

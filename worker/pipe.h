@@ -118,7 +118,8 @@ struct handler {
 	int last_number;
 	int *free_rows; /* owned: stack of the scoreboard's rows for groups */
 	int n_free_rows;
-	bool begun;   /* the worker was ready once, or a task came */
+	bool begun; /* the worker was ready once, or a task came */
+	bool said_started;
 	bool leaving; /* no task will come */
 	bool left;    /* and that was said */
 	/* Starting: children that died, or never got ready, without having had a task. */

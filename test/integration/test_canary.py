@@ -206,6 +206,20 @@ def test_places_that_come_free_at_once_do_not_wait_for_the_next_event(sup, serve
     server.wait_empty("q")
 
 
+def test_a_pipe_handler_that_cannot_start_goes_back_on_an_idle_queue_too(sup, tmp_path):
+    good, bad = tmp_path / "good.sh", tmp_path / "bad.sh"
+    good.write_text("echo '{\"type\":\"ready\"}' >&3; cat\n")
+    bad.write_text("exit 1\n")
+    s = sup(queues={"q": {"handler": "pipe sh %s" % good}}, supervisor={"workers": 2})
+    s.wait_ready(2)
+    assert s.ctl("reload").returncode == 0, "no task came, and its child was ready"
+    s.queues["q"]["handler"] = "pipe sh %s" % bad
+    s.write_ini()
+    done = s.ctl("reload")
+    assert done.returncode == 1 and "rolled back" in done.err
+    assert "exit 1 before it said ready on fd 3" in s.last_reload()["error"]
+
+
 def test_one_queue_goes_back_and_another_goes_on(sup, server, journal):
     good = dict(FAST, handler=journal.handler("sleep=50"), workers=2)
     s = sup(queues={"a": dict(good), "b": dict(good)})
