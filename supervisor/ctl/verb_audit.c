@@ -16,16 +16,23 @@
 static const struct {
 	const char *name;
 	const char *what;
+	const char *on_list; /* NULL: the same */
 } zeros[] = {
 	{"stranded",
 	 "entries were handed out but are pending for nobody, and will not run: somebody "
-	 "used XACK, XGROUP DELCONSUMER or XGROUP SETID; add them again"},
-	{"ghosts", "running tasks have lost their entry: somebody used XDEL or XTRIM"},
-	{"delayed_without_body", "delayed tasks have lost their body: they end as body_missing"},
-	{"bodies_without_task", "bodies of delayed tasks belong to no task: remove them by HDEL"},
-	{"records_of_crashes_without_task", "crash records belong to no task: remove them by HDEL"},
-	{"checkpoints_without_task", "checkpoints belong to no task: remove them by HDEL"},
-	{"progress_without_task", "notes of progress belong to no task: remove them by HDEL"},
+	 "used XACK, XGROUP DELCONSUMER or XGROUP SETID; add them again",
+	 "entries are in nobody's hands and nothing in the list refers to them, so they will not "
+	 "run: somebody used LREM, LTRIM or a POP; add them again"},
+	{"ghosts", "running tasks have lost their entry: somebody used XDEL or XTRIM",
+	 "running tasks have lost their entry: somebody used HDEL"},
+	{"delayed_without_body", "delayed tasks have lost their body: they end as body_missing",
+	 NULL},
+	{"bodies_without_task", "bodies of delayed tasks belong to no task: remove them by HDEL",
+	 NULL},
+	{"records_of_crashes_without_task", "crash records belong to no task: remove them by HDEL",
+	 NULL},
+	{"checkpoints_without_task", "checkpoints belong to no task: remove them by HDEL", NULL},
+	{"progress_without_task", "notes of progress belong to no task: remove them by HDEL", NULL},
 };
 
 static int64_t number(const redisReply *list, const char *name)
@@ -51,7 +58,8 @@ static void say(struct audit *a, const char *queue, bool is_bad, const char *fmt
 	buf_release(&text);
 }
 
-static void compare(struct audit *a, const redisReply *all, const struct conf_queue *q)
+static void compare(struct audit *a, const redisReply *all, const struct conf_queue *q,
+		    bool on_list)
 {
 	int64_t places = number(all, "length") + number(all, "delayed") + number(all, "held") +
 			 number(all, "dead") + number(all, "done") + number(all, "dropped");
@@ -65,7 +73,8 @@ static void compare(struct audit *a, const redisReply *all, const struct conf_qu
 		int64_t n = number(all, zeros[i].name);
 
 		if (n > 0)
-			say(a, q->name, true, "%lld %s", (long long)n, zeros[i].what);
+			say(a, q->name, true, "%lld %s", (long long)n,
+			    on_list && zeros[i].on_list ? zeros[i].on_list : zeros[i].what);
 	}
 	if (added == 0 || q->start == CONF_START_END || q->on_done == CONF_DONE_ACK)
 		say(a, q->name, false,
@@ -111,7 +120,7 @@ int audit_queue(struct audit *a, struct redis *r, const struct conf_queue *q, st
 	keys_release(&k);
 	if (!all)
 		return -1;
-	compare(a, all, q);
+	compare(a, all, q, redis_on_list(r));
 	redis_free(all);
 	return 0;
 }
