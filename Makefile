@@ -9,6 +9,7 @@
 #   make test               everything that must hold; ends with "N passed, N failed"
 #   make tsan               what runs in threads, under the thread sanitizer
 #   make chaos SECONDS=120  faults of all kinds at random (SEED=N repeats a run), on the asan programs
+#   make matrix             the integration tests on Redis 6.0 to 8, Valkey, an ACL, and in a newer Debian
 #   make bench              figures against the peers and what Redis can serve; ROWS=, N=, RUNS=, SHORT=1
 #   make install DESTDIR= PREFIX=/usr/local           make uninstall with the same
 
@@ -238,6 +239,11 @@ else
 		--seconds $(if $(filter file,$(origin SECONDS)),120,$(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif
 
+# make matrix SERVERS="redis-6.0 valkey-9" T="..."      see test/matrix/run
+matrix:
+	@$(MAKE) --no-print-directory -s VARIANT=asan all tools
+	@SERVERS="$(SERVERS)" T="$(T)" /usr/bin/python3 test/matrix/run
+
 test:
 	@sh test/run
 run:
@@ -318,7 +324,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all bench clean docs docs-check unit tools integration fuzz test chaos run model lint cppcheck clang-tidy \
+.PHONY: all bench clean docs docs-check unit tools integration fuzz test chaos matrix run model lint cppcheck clang-tidy \
 	check-static valgrind install uninstall
 .PRECIOUS: $(OBJ)/%.o
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

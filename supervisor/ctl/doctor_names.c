@@ -25,11 +25,18 @@ static void pattern_of(const char *name, struct buf *out)
 	}
 }
 
+static void add(struct lookalikes *l, const char *key, const char *what)
+{
+	if (l->n++ < SHOWN)
+		buf_addf(&l->list, "%s%s (%s)", l->list.len ? ", " : "", key, what);
+}
+
 /* Is it a stream that none of the configured queues is? */
 static int add_stream(struct doctor *d, const char *key, struct lookalikes *l)
 {
 	redisReply *type;
 	redisReply *length;
+	char entries[40];
 	bool is_stream;
 
 	if (conf_queue(d->conf, key))
@@ -37,6 +44,11 @@ static int add_stream(struct doctor *d, const char *key, struct lookalikes *l)
 	type = DOCTOR_ASK(d, "TYPE", key);
 	if (!type)
 		return -1;
+	if (doctor_error(type)) { /* of what is not ours the name may be all that is seen */
+		add(l, key, "no access");
+		redis_free(type);
+		return 0;
+	}
 	is_stream = type->str && strcmp(type->str, redis_on_list(d->r) ? "list" : "stream") == 0;
 	redis_free(type);
 	if (!is_stream)
@@ -44,9 +56,8 @@ static int add_stream(struct doctor *d, const char *key, struct lookalikes *l)
 	length = DOCTOR_ASK(d, redis_on_list(d->r) ? "LLEN" : "XLEN", key);
 	if (!length)
 		return -1;
-	if (l->n++ < SHOWN)
-		buf_addf(&l->list, "%s%s (%lld entries)", l->list.len ? ", " : "", key,
-			 (long long)redis_int(length, 0));
+	snprintf(entries, sizeof(entries), "%lld entries", (long long)redis_int(length, 0));
+	add(l, key, entries);
 	redis_free(length);
 	return 0;
 }

@@ -1,5 +1,6 @@
 """One redis-server per test: own port, own unix socket, nothing persisted unless asked."""
 import contextlib
+import functools
 import os
 import random
 import re
@@ -22,11 +23,35 @@ WITH_ACL = os.environ.get("REDISQ_ACL", "") == "1"
 
 def documented(part):
     """The permissions in worker/protocol.txt: of "worker", what it can do without ("option"),
-    what redisqctl has besides ("ctl")."""
+    what redisqctl has besides ("ctl"), and what is needed for lists ("list")."""
     with open(os.path.join(ROOT, "worker", "protocol.txt"), encoding="utf-8") as f:
         text = f.read().split("12. Permissions\n")[1]
     blocks = [b.split() for b in re.findall(r"(?m)(?:^      \+.*\n)+", text)]
-    return dict(zip(("worker", "option", "ctl"), blocks))[part]
+    return dict(zip(("worker", "option", "ctl", "list"), blocks))[part]
+
+
+@functools.lru_cache(None)
+def version():
+    """Of the servers that are started, as numbers; of Valkey that of the Redis it is like."""
+    said = subprocess.run([SERVER, "--version"], capture_output=True, text=True, check=True).stdout
+    found = tuple(int(n) for n in re.search(r"v=([\d.]+)", said).group(1).split("."))
+    return max(found, (7, 2)) if "Valkey" in said else found
+
+
+SINCE = {"XAUTOCLAIM": (6, 2), "BLMOVE": (6, 2)}
+
+
+def startable(options):
+    """Redis does not start where it is told to rename a command that it has not."""
+    out, skip = [], 0
+    for option, name in zip(options, options[1:] + [""]):
+        if option == "--rename-command" and version() < SINCE.get(name, ()):
+            skip = 3
+        if skip:
+            skip -= 1
+        else:
+            out.append(option)
+    return out
 
 
 class RedisServer:
@@ -35,16 +60,19 @@ class RedisServer:
     def __init__(self, tmp_path, *options, env=None):
         self.dir = str(tmp_path)
         self.env = dict(os.environ, **(env or {}))
-        self.options = [str(o) for o in options]
+        self.options = startable([str(o) for o in options])
         self.run_dir = tempfile.mkdtemp(prefix="rqr", dir="/tmp")  # unix paths are short
         self.socket = os.path.join(self.run_dir, "r.sock")
         self.log = os.path.join(self.dir, "redis.log")
         self.proc = None
         self.user, self.acl, self.expects_denials = "default", [], False
-        if WITH_ACL:
+        if WITH_ACL and "ACL" not in self.options:
             self.user = "worker"
             self.acl = (["on", ">secret", "resetchannels", "-@all", "+select"] +
                         documented("worker") + documented("option"))
+            if self.backend == "list":
+                self.acl += documented("list") + ["+lindex", "+zrevrangebyscore"]
+                self.acl += ["+blmove"] if version() >= SINCE["BLMOVE"] else []
         for _ in range(20):
             self.port = random.randint(20000, 32000)
             if self.start():
@@ -76,30 +104,39 @@ class RedisServer:
                 return False
         return wait_until(answers, what="redis-server answers") != "ended"
 
+    def permit(self, *words):
+        """From now on the user of REDISQ_ACL may do this, too."""
+        if self.acl:
+            self.acl += [w for w in words if w not in self.acl]
+            self._set_user(*self.acl)
+
+    def _set_user(self, *words):
+        if self.proc.poll() is None:
+            self.r.execute_command("ACL", "SETUSER", "worker", *words)
+
     def credentials(self, queues):
         """Keys of [redis] for whoever serves these queues."""
-        if not WITH_ACL:
+        if not self.acl:
             return {}
-        more = [p for q in queues for p in ("~" + q, "~" + self.key(q, "*"))]
-        self.acl += [p for p in more if p not in self.acl]
-        self.r.execute_command("ACL", "SETUSER", "worker", *self.acl)
+        # A pattern cannot have blanks, and what is a wildcard to it is a byte here.
+        plain = [re.sub(r"[] *?\\^[]", "?", q) for q in queues]
+        self.permit(*[p for q in plain for p in ("~" + q, "~" + self.key(q, "*"))])
         return {"username": "worker", "password": "secret"}
 
     @contextlib.contextmanager
     def trusted(self):
-        """Meanwhile the user of REDISQ_ACL may do what redisqctl needs, too."""
-        mine = documented("ctl") if WITH_ACL else []
-        if mine and self.proc.poll() is None:
-            self.r.execute_command("ACL", "SETUSER", "worker", *mine)
+        """Meanwhile it may do what redisqctl needs."""
+        if self.acl:
+            self._set_user(*documented("ctl"))
         yield
-        if mine and self.proc.poll() is None:
-            self.r.execute_command("ACL", "SETUSER", "worker", "-@all", *self.acl)
+        if self.acl:
+            self._set_user("-@all", *self.acl)
 
     def denials(self):
         """What REDISQ_ACL's user was not permitted: (command or key, which). A test that takes
         permissions away says so in expects_denials."""
         return [(i["reason"], i["object"]) for i in self.r.acl_log()
-                if i["username"] == "worker"] if WITH_ACL else []
+                if i["username"] == "worker"] if self.acl else []
 
     @property
     def url(self):

@@ -84,6 +84,8 @@ class Supervisor:
     # ---- configuration
     def write_ini(self, text=None):
         """Writes the file from the dictionaries, or `text` as it is."""
+        if self.server and self.redis.get("username") == "worker":
+            self.server.credentials(self.queues)
         if text is None:
             parts = ["[supervisor]"] + ["%s = %s" % kv for kv in self.supervisor.items()]
             parts += ["", "[redis]"] + ["%s = %s" % kv for kv in self.redis.items()]

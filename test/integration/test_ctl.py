@@ -389,6 +389,7 @@ def test_what_is_mistyped_is_said_kindly(sup, journal, args, code, says):
     s = sup(queues={"video": {"handler": journal.handler()}, "audio": {"handler": journal.handler()}},
             supervisor={"workers": 1})
     s.wait_ready(2)
+    s.server.permit("~vidoe", "~{vidoe}:*", "~mail", "~{mail}:*")
     done = s.ctl(*args, check=code)
     assert says in done.err and done.err.startswith("redisqctl: "), done.err
     assert done.err.count("\n") == 1, "one line"

@@ -180,6 +180,13 @@ def test_another_stream_of_the_name_is_no_fault_where_this_one_is_in_use(doctor,
                                               "(1 entries)", None)]
 
 
+def test_a_stream_with_a_prefix_is_found_where_nothing_else_may_be_done_with_it(doctor, safe):
+    safe.add("laravel_database_q", b"x")
+    safe.r.execute_command("ACL", "SETUSER", "w", "on", ">p", "~q", "~{q}:*", "+@all")
+    found = doctor.findings(url=safe.url.replace("//", "//w:p@"))["prefixes"]
+    assert found[0][:2] == ("bad", "nothing is here, but in laravel_database_q (no access)")
+
+
 def test_names_of_any_bytes_are_looked_for_as_they_are(doctor, safe):
     safe.add("x*[q]?\\", b"x")
     safe.add("xyz[q]?\\", b"x")

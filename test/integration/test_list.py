@@ -252,6 +252,7 @@ def test_the_name_of_something_else_is_refused(sup, server, journal):
 
 @pytest.mark.backends("stream")
 def test_a_stream_is_refused_by_a_list_queue_with_what_to_do(sup, server, journal):
+    server.permit("+blmove", "+brpoplpush")
     server.add("q", b"x")
     s = sup(queues=queue(journal, backend="list"), supervisor={"workers": 1})
     assert s.wait_exit() == 78
@@ -319,6 +320,7 @@ def test_push_waits_for_the_result_and_pushes_lines(sup, server, journal):
 def test_somebody_elses_list_is_not_written_to(sup, server, journal):
     s = sup(queues=queue(journal), supervisor={"workers": 1})
     s.wait_ready(1)
+    server.permit("~celery", "~{celery}:*")
     server.r.lpush("celery", b"x")
     assert s.ctl("-s", "queue.backend=stream", "push", "celery", "y").returncode != 0
     assert server.r.lrange("celery", 0, -1) == [b"x"]
@@ -373,5 +375,6 @@ def test_doctor_finds_nothing_wrong_with_a_list(sup, server, journal):
     by_check = {f["check"]: f for f in findings if f.get("about", f.get("queue")) == "q"}
     assert {"types", "group", "workers", "pending", "permissions", "redisqctl"} <= set(by_check)
     assert all(f["state"] in ("fine", "note", "ok") for f in by_check.values()), by_check
+    server.permit("~laravel_q")
     server.r.lpush("laravel_q", b"x")
     assert "laravel_q" in s.ctl("doctor", "q").out

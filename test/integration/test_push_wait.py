@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from test_state import DONE, Shell
+from redisserver import documented
 from waiting import wait_until
 
 
@@ -21,6 +22,7 @@ def up(sup, shell):
     """A supervisor that answers, for the queue of `shell`."""
     def make(redis=None, **keys):
         s = sup(queues=shell.queue(**keys), supervisor={"workers": 1}, redis=redis)
+        s.server.permit(*documented("ctl"))
         s.wait_ready(1)
         return s
     return make

@@ -141,6 +141,7 @@ REFUSED += [
     Row("misconf", fail_to_save, save_again, says="MISCONF"),
     Row("busy", spin, lambda t: t.server.r.script_kill(), says="BUSY"),
     Row("noauth", steps(config(requirepass="x"), hang_up), config(requirepass=""), blind=True,
+        redis={"username": ""},
         says="NOAUTH"),
     Row("wrongpass", steps(acl("resetpass", ">new"), hang_up),
         lambda t: t.secret.write_text("new\n"), user=True, blind=True, says="WRONGPASS"),
