@@ -20,7 +20,7 @@ class Sentinel:
         self.password = password
         self.proc = None
         for _ in range(20):
-            self.port = random.randint(32001, 39000)
+            self.port = random.randint(12000, 19999)
             self.write(master_port, quorum)
             if self.start():
                 return

@@ -72,7 +72,7 @@ def test_kill_9_of_the_master_under_load(fleet, sup, journal):
     old.stop()
     new = fleet.wait_failed_over(old)
     promoted = time.monotonic()
-    wait_until(lambda: all(w["consuming"] for w in s.workers()), 30, "all consume again")
+    wait_until(lambda: all(w["consuming"] for w in s.workers()), 3, "all consume again")
     took = time.monotonic() - promoted
     n = len(load.replicated)
     wait_until(lambda: len(load.replicated) > n + 50)
@@ -82,7 +82,6 @@ def test_kill_9_of_the_master_under_load(fleet, sup, journal):
     twice = {i: n for i, n in journal.runs().items() if n > 1}
     print("sentinel: consuming %.1f s after the promotion; %d replicated, %d ran twice or more, "
           "the producer failed %d times" % (took, len(replicated), len(twice), load.n_failed))
-    assert took <= 3
     assert not set(replicated) - ended, "what was replicated is done"
     assert max(twice.values(), default=1) <= 2
     assert sorted(s.pids()) == pids, "no worker has ended"
