@@ -1,12 +1,20 @@
 """The account of a queue: redisqctl audit finds what does not add up, and only that."""
 import pytest
 
+from redisserver import version
 from waiting import wait_until
 
 
 def audit(s, want, queue="q"):
     p = s.ctl("audit", queue, check=want)
     return (p.stdout + p.stderr).decode()
+
+
+def accepted(n, places):
+    """What the audit of a queue without a fault says."""
+    if version() < (7,):  # Redis does not count what was added
+        return "%d tasks in all places; how many were accepted cannot be told" % n
+    return "accepted %d%s" % (n, places)
 
 
 def a_busy_life(sup, server, journal, **keys):
@@ -28,7 +36,7 @@ def test_the_account_of_a_busy_queue_adds_up(sup, server, journal):
         audit(s, 0)  # at any moment
     said = audit(s, 0)
     # 8 died, the newest 5 were kept; each retry was added again and does not count as accepted.
-    assert "accepted 73 = done 65 + dead 5 + dropped 3 + waiting 0 + running 0" in said
+    assert accepted(73, " = done 65 + dead 5 + dropped 3 + waiting 0 + running 0") in said
 
 
 def test_tasks_in_every_place_are_found(sup, server, journal, gate):
@@ -36,10 +44,12 @@ def test_tasks_in_every_place_are_found(sup, server, journal, gate):
                           "concurrency": 1}}, supervisor={"workers": 1})
     server.add("q", b"do exit=1", b"do %s" % str(gate).encode(), b"x", b"x")
     wait_until(lambda: journal.running(), 20, "the second runs")
-    assert "waiting 2 + running 1 + delayed 1" in audit(s, 0)
+    assert accepted(4, " = done 0 + dead 0 + dropped 0 + waiting 2 + running 1 + delayed 1") in \
+        audit(s, 0)
     gate.open()
     wait_until(lambda: server.counters("q").get("done") == 3, 20, "all but the delayed are done")
-    assert "accepted 4 = done 3 + dead 0 + dropped 0 + waiting 0 + running 0 + delayed 1" in audit(s, 0)
+    assert accepted(4, " = done 3 + dead 0 + dropped 0 + waiting 0 + running 0 + delayed 1") in \
+        audit(s, 0)
 
 
 def test_a_letter_that_is_retried_or_dropped_stays_accounted_for(sup, server, journal):
@@ -50,7 +60,7 @@ def test_a_letter_that_is_retried_or_dropped_stays_accounted_for(sup, server, jo
     s.ctl("dead", "drop", "q", ids[0], check=0)
     s.ctl("dead", "retry", "q", ids[1], check=0)
     wait_until(lambda: len(server.dead("q")) == 2 and server.is_empty("q"), 20, "it died again")
-    assert "accepted 3 = done 0 + dead 2 + dropped 1" in audit(s, 0)
+    assert accepted(3, " = done 0 + dead 2 + dropped 1") in audit(s, 0)
 
 
 TAMPERED = [
@@ -77,7 +87,10 @@ def test_what_somebody_did_by_hand_is_found(sup, server, journal, n):
     s.ctl("quiet", check=0)
     server.wait_unread()
     server.add("q", *[b"x"] * 4)
-    assert "accepted 4" in audit(s, 0)
+    assert accepted(4, "") in audit(s, 0)
     tamper(server.r)
+    if version() < (7,) and ("removed" in says or "too many" in says):
+        assert "how many were accepted cannot be told" in audit(s, 0)
+        return
     said = audit(s, 1)
     assert says in said, said

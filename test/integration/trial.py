@@ -61,7 +61,7 @@ class Trial:
                     **row.redis)
         if row.user:
             self.secret.write_text("p\n")
-            server.r.execute_command("ACL", "SETUSER", "w", "on", ">p", "~*", "&*", "+@all")
+            server.r.execute_command("ACL", "SETUSER", "w", "on", ">p", "~*", "+@all")
             keys.update(username="w", password_file=self.secret)
         # BLOCK is a quarter of the lease at most: a silent link is found out in 2.5 s.
         self.sup = sup(queues={"q": {"handler": journal.handler(), "concurrency": 2, "lease": "6s",
