@@ -43,6 +43,11 @@ local function last_id()
   return digits(ms) .. '-' .. digits(n)
 end
 
+-- Whoever asks about a queue that was never used sees by this key what it is.
+local function be_a_list()
+  if raw('EXISTS', LAST_ID) == 0 then raw('SET', LAST_ID, last_id()) end
+end
+
 -- `n` new ids, in order. Refused at OOM, before anything else is written.
 local function new_ids(n)
   local ms, last = string.match(last_id(), '^(%d+)%-(%d+)$')

@@ -8,6 +8,7 @@ if nonce_of(redis.call('GET', KEYS[2])) ~= ARGV[3] then return {0} end
 local bad, there = wrong_type({[list] = 'stream', [crash] = 'hash', [ckpt] = 'hash'})
 if bad then return bad end
 unlock_at_oom(list)
+be_a_list()
 if n == 0 then
   let_go(me)
   return {1, {}}

@@ -287,8 +287,7 @@ redisReply *redis_multi(struct redis *r, struct err *e,
 static int find_kind(struct redis *r, const struct conf_queue *q, bool *on_list, struct err *e)
 {
 	const struct rconn_arg ask_type[] = {ARG("TYPE"), ARG(q->name)};
-	const struct rconn_arg ask_ours[] = {ARG("EXISTS"), ARG(r->keys.last_id),
-					     ARG(r->keys.names)};
+	const struct rconn_arg ask_ours[] = {ARG("EXISTS"), ARG(r->keys.last_id)};
 	redisReply *type = redis_try(r, e, ARRAY_LEN(ask_type), ask_type);
 	redisReply *ours = type ? redis_try(r, e, ARRAY_LEN(ask_ours), ask_ours) : NULL;
 	int rc = ours ? 0 : -1;
@@ -297,7 +296,7 @@ static int find_kind(struct redis *r, const struct conf_queue *q, bool *on_list,
 	*on_list = q->backend == CONF_BACKEND_LIST;
 	if (ours && type->type == REDIS_REPLY_STATUS && strcmp(type->str, "stream") == 0)
 		*on_list = false;
-	else if (ours && type->type == REDIS_REPLY_STATUS && strcmp(type->str, "list") == 0)
+	else if (ours)
 		*on_list |= redis_int(ours, 0) > 0;
 	redis_free(type);
 	redis_free(ours);

@@ -317,6 +317,14 @@ def test_push_waits_for_the_result_and_pushes_lines(sup, server, journal):
     assert collections.Counter(journal.runs().values()) == {1: 4}
 
 
+def test_redisqctl_sees_what_a_queue_is_that_it_has_no_configuration_of(sup, server, journal):
+    s = sup(queues=queue(journal), supervisor={"workers": 1})
+    s.wait_ready(1)
+    wait_until(lambda: server.r.exists(server.key("q", "last_id")))
+    s.ctl("-s", "redis.url=" + server.url, "push", "q", "--wait", "x", check=0, config=False)
+    assert sum(journal.runs().values()) == 1
+
+
 def test_somebody_elses_list_is_not_written_to(sup, server, journal):
     s = sup(queues=queue(journal), supervisor={"workers": 1})
     s.wait_ready(1)
