@@ -8,6 +8,7 @@
 #   make run                a demonstration that ends by itself
 #   make test               everything that must hold; ends with "N passed, N failed"
 #   make tsan               what runs in threads, under the thread sanitizer
+#   make figures            the figures of the README that make test has no time for
 #   make chaos SECONDS=120  faults of all kinds at random (SEED=N repeats a run), on the asan programs
 #   make matrix             the integration tests on Redis 6.0 to 8, Valkey, an ACL, and in a newer Debian
 #   make bench              figures against the peers and what Redis can serve; ROWS=, N=, RUNS=, SHORT=1
@@ -219,6 +220,12 @@ tools: $(TOOLS)
 integration: all tools
 	REDISQ_BUILD=$(abspath $(OUT)) /usr/bin/python3 -m pytest -q $(or $(T),test/integration)
 
+# make figures         how fast, how soon, how much memory; on the release programs, on a quiet machine
+FIGURES := test/integration/test_figures_redis.py test/integration/test_figures_tls.py
+figures: all tools
+	@REDISQ_BUILD=$(abspath $(OUT)) /usr/bin/python3 -m pytest -q -s -p no:xdist --no-header --tb=short \
+		-m figures $(or $(T),$(FIGURES))
+
 # make tsan            what runs in threads, under the thread sanitizer
 ifeq ($(VARIANT),tsan)
 tsan: all tools
@@ -324,7 +331,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all bench clean docs docs-check unit tools integration fuzz test chaos matrix run model lint cppcheck clang-tidy \
+.PHONY: all bench clean docs docs-check unit tools integration figures fuzz test chaos matrix run model lint cppcheck clang-tidy \
 	check-static valgrind install uninstall
 .PRECIOUS: $(OBJ)/%.o
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
