@@ -1,5 +1,6 @@
 """Fixtures: every test has its own Redis, its own supervisor, its own directories."""
 import os
+import signal
 import sys
 
 import pytest
@@ -7,6 +8,10 @@ import pytest
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
+
+# Run under nohup, the programs would inherit that SIGHUP is ignored; a handler is not inherited.
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda signo, frame: None)
 
 from journal import Gate, Journal            # noqa: E402
 from listserver import ListServer             # noqa: E402
