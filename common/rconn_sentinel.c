@@ -184,7 +184,7 @@ static void take_bytes(struct rconn_sentinel *s, const char *bytes, size_t len)
 		return;
 	}
 	while (s->reader) {
-		bool is_last = s->n_answers == 1;
+		bool is_last = s->n_answers <= 1;
 
 		if (redisReaderGetReply(s->reader, &r) != REDIS_OK) {
 			no_answer(s, SENTINEL_REFUSES, " ", "speaks another protocol");

@@ -163,7 +163,8 @@ struct queue {
 	char scan_from[BOARD_ID_MAX]; /* "-" at the start of a pass */
 	int take_asked;
 	int64_t take_sent_ms;
-	int64_t take_hold_ms; /* not before this, after one that brought nothing */
+	int64_t take_hold_ms;     /* not before this, after one that brought nothing */
+	unsigned n_takes_refused; /* in a row */
 	int64_t names_at_ms;
 	struct stale_guard stale;
 	struct list handovers;  /* of struct handover, owned */

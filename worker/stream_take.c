@@ -7,6 +7,8 @@
 #include "stream.h"
 #include "suspect.h"
 
+#define REFUSED_MS 20
+
 /* ------------------------------------------------------------------ take */
 
 int stream_adopt_all(struct queue *q, const struct redisReply *list, int max, int64_t evidence_ms)
@@ -29,6 +31,27 @@ int stream_adopt_all(struct queue *q, const struct redisReply *list, int max, in
 	return n_new;
 }
 
+/*
+ * When to look again after a take that brought `n_new`. Where another was quicker a second look, at
+ * once, shows what else is there; what is refused over and over is left alone for longer and
+ * longer.
+ */
+static void plan_next_look(struct queue *q, bool fine, int n_new)
+{
+	int64_t pass = lease_scan_every(q->c->lease);
+
+	q->n_takes_refused = fine && n_new == 0 ? q->n_takes_refused + 1 : 0;
+	q->take_first = q->w->quarantine;
+	q->take_hold_ms = 0;
+	if (!fine)
+		q->take_hold_ms = clock_boot_ms() + pass;
+	else if (q->n_takes_refused > 1)
+		q->take_hold_ms =
+			clock_boot_ms() + backoff_ms(REFUSED_MS, pass, q->n_takes_refused - 1);
+	else
+		q->scan_now = true; /* where there was one there may be more */
+}
+
 static void on_taken(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
@@ -39,9 +62,7 @@ static void on_taken(void *arg, const struct redisReply *r)
 
 	ledger_got(&q->w->ledger, LEDGER_CLAIM, q->take_asked, n_new);
 	q->take_asked = 0;
-	q->take_first = q->w->quarantine;
-	/* Refused: what changed in between shows at the next pass, not at once. */
-	q->take_hold_ms = n_new > 0 ? 0 : clock_boot_ms() + lease_scan_every(q->c->lease);
+	plan_next_look(q, fine, n_new);
 	if (!fine) {
 		stream_trouble(q, r, STREAM_OP_TAKE);
 		return;
@@ -52,10 +73,8 @@ static void on_taken(void *arg, const struct redisReply *r)
 			q->name_until_ms = 0; /* no claim in Redis: the renewal finds out why */
 		return;
 	}
-	if (n_new > 0) {
+	if (n_new > 0)
 		log_info("took over %d tasks", n_new);
-		q->scan_now = true; /* where there was one there may be more */
-	}
 	stream_start_fetched(q, clock_boot_ms());
 }
 

@@ -158,7 +158,8 @@ static redisReply *wait_for(struct redis *r, struct answer *a, struct err *e)
 static struct rconn_arg *about_list(const struct redis *r, int front, int argc,
 				    const struct rconn_arg *argv)
 {
-	struct rconn_arg *all = xcalloc((size_t)(front + argc + SCRIPT_LIST_ARGS), sizeof(*all));
+	size_t n = (size_t)front + (size_t)argc + SCRIPT_LIST_ARGS;
+	struct rconn_arg *all = xcalloc(n, sizeof(*all));
 
 	memcpy(all + front, argv, (size_t)argc * sizeof(*argv));
 	all[front + argc] = ARG(r->keys.stream);

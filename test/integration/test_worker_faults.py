@@ -1,13 +1,14 @@
 """Faults that a worker had, by name: each of these tests has failed once."""
 import os
 import signal
+import time
 
 import pytest
 
 import procs
 from alone import Alone
 from links import Links, is_read, is_script, is_settling
-from waiting import elapse, stays, wait_until
+from waiting import PATIENCE, elapse, stays, wait_until
 
 
 @pytest.fixture
@@ -473,6 +474,22 @@ LIES = {"renew": (ODD[:3] + [x for odd in ODD[3:] for x in (None, odd)], len(ODD
         "take": (ODD, 4),
         "promote": (ODD, 1),
         "XREADGROUP": (ODD_READS, len(ODD_READS))}
+
+
+def test_a_take_that_another_was_quicker_with_keeps_the_rest_from_nobody(alone, links, server,
+                                                                         journal):
+    """They waited for the next pass, 5 seconds later."""
+    w = alone(redis={"url": links.url}, lease="60s", read_count=1, concurrency=1)
+    server.r.xgroup_create("q", "redisq", "0", mkstream=True)
+    for _ in range(3):
+        release_one(server)
+    nothing = iter([b"*2\r\n:1\r\n*0\r\n"])
+    links.instead = lambda words: next(nothing, None) if is_script("take")(words) else None
+    wait_until(lambda: links.n_instead == 1, 20)
+    begun = time.monotonic()
+    server.wait_empty("q")
+    assert time.monotonic() - begun < 2.5 * PATIENCE
+    assert len(journal.runs()) == 3 and w.proc.poll() is None
 
 
 @pytest.mark.parametrize("what", LIES)
