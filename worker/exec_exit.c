@@ -42,6 +42,8 @@ static void describe(struct outcome *o, const struct child_exit *x)
 {
 	const char *name = x->signaled ? sigabbrev_np(x->code) : NULL;
 
+	snprintf(o->usage, sizeof(o->usage), "cpu %" PRId64 " ms, memory %.1f MB",
+		 x->utime_ms + x->stime_ms, (double)x->maxrss_kb / 1024);
 	if (!x->signaled) {
 		o->exit_code = x->code;
 		snprintf(o->error, sizeof(o->error), "exit %d", x->code);

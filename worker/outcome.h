@@ -27,11 +27,13 @@ enum outcome_kind {
 };
 
 #define OUTCOME_ERROR_MAX 256
+#define OUTCOME_USAGE_MAX 64
 #define OUTCOME_STDERR_MAX 4096
 #define OUTCOME_RESULT_MAX (1024 * 1024) /* more is not kept; whoever fills it in looks */
 
 struct outcome {
 	enum outcome_kind kind;
+	char usage[OUTCOME_USAGE_MAX]; /* what its process took: "cpu 120 ms, memory 45 MB" */
 	char error[OUTCOME_ERROR_MAX]; /* for people: "exit 1", "signal 11 SIGSEGV (core dumped)" */
 	bool in_company;               /* CRASHED: with others that ran in the same process */
 	int exit_code;                 /* -1: did not exit by itself */

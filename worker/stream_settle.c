@@ -37,6 +37,8 @@ static int add_post_mortem(struct args *a, const struct queue *q, const struct t
 		args_str(a, "redisq.signal");
 		args_int(a, o->signal);
 	}
+	if (o->usage[0])
+		add_pair(a, "redisq.usage", o->usage);
 	args_str(a, "redisq.stderr");
 	args_slice(a, slice_of(o->last_words.data, o->last_words.len));
 	add_pair(a, "redisq.worker", q->consumer);

@@ -1,4 +1,6 @@
 """What becomes of a task, by how its handler ended."""
+import re
+
 import pytest
 
 import procs
@@ -29,6 +31,7 @@ def test_exit_1_is_retried_after_the_back_off_and_then_dead(sup, server, journal
     assert "it~broke" in dead["redisq.stderr"]
     assert dead["redisq.id"] == task
     assert dead["redisq.worker"] == "worker_%d" % s.workers("q")[0]["pid"]
+    assert re.fullmatch(r"cpu \d+ ms, memory [0-9.]+ MB", dead["redisq.usage"])
     assert dead["redisq.host"] and int(dead["redisq.died_at"]) > 0
     assert dead["payload"] == "do exit=1 cry=it~broke"
     starts, ends = journal.starts(), journal.ends()
