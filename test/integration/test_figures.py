@@ -8,19 +8,10 @@ import time
 import pytest
 
 import procs
+from figures import figure, percentile, release  # noqa: F401 (a fixture)
 from waiting import PATIENCE, elapse, wait_until
 
 pytestmark = pytest.mark.figures
-
-
-@pytest.fixture(autouse=True)
-def release(build):
-    if os.path.basename(build) in ("asan", "tsan"):
-        pytest.skip("figures are taken on the release build")
-
-
-def figure(text, *args):
-    print("\nfigure: " + text % args)
 
 
 def test_replacement_is_ready_within_20_ms(sup, server, journal):
@@ -41,10 +32,6 @@ def test_replacement_is_ready_within_20_ms(sup, server, journal):
     figure("kill -9 to ready and consuming: median %.1f ms, worst %.1f ms of %d", median,
            max(times), len(times))
     assert median < 20, times
-
-
-def percentile(times, p):
-    return sorted(times)[min(len(times) - 1, int(len(times) * p / 100))]
 
 
 def kill_and_time(s, journal, victim):

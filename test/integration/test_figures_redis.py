@@ -9,25 +9,12 @@ import time
 
 import pytest
 
+from figures import figure, percentile, release  # noqa: F401 (a fixture)
 from proxy import Proxy
 from redisserver import RedisServer
 from waiting import PATIENCE, elapse, wait_until
 
 pytestmark = pytest.mark.figures
-
-
-@pytest.fixture(autouse=True)
-def release(build):
-    if os.path.basename(build) in ("asan", "tsan"):
-        pytest.skip("figures are taken on the release build")
-
-
-def figure(text, *args):
-    print("\nfigure: " + text % args)
-
-
-def percentile(times, p):
-    return sorted(times)[min(len(times) - 1, int(len(times) * p / 100))]
 
 
 @pytest.fixture

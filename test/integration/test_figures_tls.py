@@ -5,7 +5,7 @@ import time
 import pytest
 
 import procs
-from test_figures import figure, release  # noqa: F401
+from figures import figure, release  # noqa: F401 (a fixture)
 from tlsserver import Certs, TlsServer
 from waiting import elapse, wait_until
 
