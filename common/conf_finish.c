@@ -7,6 +7,7 @@
 #include "conf_row.h"
 #include "conf_value.h"
 #include "cpus.h"
+#include "partition.h"
 #include "paths.h"
 #include "redis_url.h"
 
@@ -218,6 +219,27 @@ static void warn_lease(struct conf *c, const struct conf_queue *q)
 	buf_release(&l);
 }
 
+/* Its partitions have slots of their own, and none is another queue, too. */
+static void check_partitions(const struct conf *c, const struct conf_queue *q, struct buf *errs)
+{
+	const char *where = conf_where(c, CONF_QUEUE, q->name, "partitions");
+	struct err e = {0};
+
+	if (partition_check(q->name, q->partitions, &e) < 0)
+		buf_addf(errs, "%s: [queue %s] partitions = %d: %s\n", where, q->name,
+			 q->partitions, e.text);
+	for (size_t i = 0; i < conf_n_queues(c); i++) {
+		const char *other = conf_queue_at(c, i)->name;
+
+		if (partition_is_of(other, q->name, q->partitions))
+			buf_addf(errs,
+				 "%s: [queue %s] partitions = %d: \"%s\" is one of them, and a "
+				 "queue of its own (%s); rename that queue\n",
+				 where, q->name, q->partitions, other,
+				 conf_queue_where(c, other) ? conf_queue_where(c, other) : "-q");
+	}
+}
+
 static void finish_queue(struct conf *c, const struct conf_queue *q, struct buf *errs)
 {
 	const char *where = conf_queue_where(c, q->name);
@@ -236,6 +258,7 @@ static void finish_queue(struct conf *c, const struct conf_queue *q, struct buf 
 			 "%s: [queue %s] start = $ is for streams; with backend = list all that "
 			 "is in the list is taken, leave it out\n",
 			 conf_where(c, CONF_QUEUE, q->name, "start"), q->name);
+	check_partitions(c, q, errs);
 	check_order(c, CONF_QUEUE, q->name, "retry_delay", q->retry_delay, "retry_delay_max",
 		    q->retry_delay_max, errs);
 	warn_lease(c, q);

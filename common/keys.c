@@ -2,7 +2,7 @@
 #include "keys.h"
 
 /* The part of a key that decides its slot is between the first '{' and the next '}', if any. */
-static bool has_hash_tag(const char *name)
+bool keys_has_tag(const char *name)
 {
 	const char *open = strchr(name, '{');
 	const char *close = open ? strchr(open + 1, '}') : NULL;
@@ -18,7 +18,7 @@ int keys_check_name(const char *queue, struct err *e)
 		if (*p < 0x20 || *p == 0x7f)
 			return err_set(e, EXIT_CONFIG,
 				       "queue name has the byte 0x%02x; use printable ones", *p);
-	if (!has_hash_tag(queue) && strchr(queue, '}'))
+	if (!keys_has_tag(queue) && strchr(queue, '}'))
 		return err_set(
 			e, EXIT_CONFIG,
 			"queue name \"%s\": a '}' without a {tag} before it keeps its keys out "
@@ -29,7 +29,7 @@ int keys_check_name(const char *queue, struct err *e)
 
 static char *aux(const char *queue, const char *suffix)
 {
-	return has_hash_tag(queue) ? xasprintf("%s:%s", queue, suffix)
+	return keys_has_tag(queue) ? xasprintf("%s:%s", queue, suffix)
 				   : xasprintf("{%s}:%s", queue, suffix);
 }
 

@@ -1,9 +1,10 @@
 /*
  * keys.h - the names of the Redis keys of a queue (a contract; worker/protocol.txt lists them).
  *
- * The work stream is the queue's name, untouched. Everything else shares its hash slot: with a
- * hash tag in the name "<name>:<suffix>", else "{<name>}:<suffix>". Names for which that cannot
- * hold are refused by keys_check_name(). Plain code.
+ * The work stream is the queue's name, untouched (that of a partition: partition.h). Everything
+ * else shares its hash slot: with a hash tag in the name "<name>:<suffix>", else
+ * "{<name>}:<suffix>". Names for which that cannot hold are refused by keys_check_name(). Plain
+ * code.
  */
 #ifndef REDISQ_KEYS_H
 #define REDISQ_KEYS_H
@@ -38,6 +39,8 @@ struct keys {
 
 /* -1 with what is wrong with the name: empty, unprintable, or its slot cannot be shared. */
 int keys_check_name(const char *queue, struct err *e) ATTR_MUST_CHECK;
+/* It says itself which part of it decides its slot. */
+bool keys_has_tag(const char *queue);
 void keys_init(struct keys *k, const char *queue);
 void keys_release(struct keys *k);
 

@@ -133,6 +133,43 @@ static void every_error_across_keys_is_said_at_once(void **state)
 }
 
 /* Of password and password_file the one said with more weight is used. */
+/* Partitions need hash slots, and names, of their own. */
+static void test_partitions(void **state)
+{
+	static const struct {
+		const char *queue, *other, *says;
+	} cases[] = {
+		{"q", "r", ""},
+		{"q", "q:6", ""},
+		{"q", "q:5", "\"q:5\" is one of them, and a queue of its own"},
+		{"{q}", "r", "choose a name without, or partitions = 1"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct buf errs = BUF_INIT;
+		struct conf *c = conf_new();
+
+		assert_int_equal(conf_add_queue(c, cases[i].queue, NULL), 0);
+		set(c, "queue.partitions", "6", CONF_FROM_FILE);
+		set(c, "queue.handler", "exec true", CONF_FROM_FILE);
+		assert_int_equal(conf_add_queue(c, cases[i].other, NULL), 0);
+		if (cases[i].says[0]) {
+			assert_int_equal(conf_set(c, CONF_QUEUE, cases[i].other, "partitions", "1",
+						  CONF_FROM_FILE, "test", NULL),
+					 0);
+			assert_int_equal(conf_finish(c, &errs), -1);
+			if (!strstr(errs.data, cases[i].says))
+				fail_msg("%s: %s", cases[i].queue, errs.data);
+			assert_null(strchr(strchr(errs.data, '\n') + 1, '\n'));
+		} else if (conf_finish(c, &errs) < 0) {
+			fail_msg("%s", errs.data);
+		}
+		buf_release(&errs);
+		conf_free(c);
+	}
+}
+
 static void test_passwords(void **state)
 {
 	struct conf *c = conf_with_queue();
@@ -186,6 +223,7 @@ int main(void)
 		cmocka_unit_test(test_finish),
 		cmocka_unit_test(test_finish_queues),
 		cmocka_unit_test(every_error_across_keys_is_said_at_once),
+		cmocka_unit_test(test_partitions),
 		cmocka_unit_test(test_passwords),
 		cmocka_unit_test(test_workers_and_heartbeat),
 	};
