@@ -27,7 +27,8 @@ class Logs:
         self.logs = glob.glob(os.path.join(sup.log_dir, "*"))
         self.reports = glob.glob(os.path.join(sup.dir, "sanitizer.*"))
         self.bad, self.stuck = [], []
-        self.recoveries = []    # (consumer that died, its death, running again, ms between)
+        # (consumer that died, its death, running again, ms between, where)
+        self.recoveries = []
         self.n_lines = 0
         self.per_second = collections.Counter()
         # Stamps are of the wall clock, everything else here of the monotonic one.
@@ -50,7 +51,7 @@ class Logs:
             again = AGAIN.search(line)
             if again:
                 ms, t = int(again.group(4)), self.when(line.split()[0])
-                self.recoveries.append((again.group(2), t - ms * 1000000, t, ms))
+                self.recoveries.append((again.group(2), t - ms * 1000000, t, ms, again.group(3)))
             stuck = STUCK.match(line)
             if stuck:
                 self.stuck.append((self.when(stuck.group(1)), int(stuck.group(2))))

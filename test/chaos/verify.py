@@ -192,6 +192,7 @@ class Verdict:
         self.recovery("recovery, no other fault about", calm(first))
         self.recovery("recovery, whatever else was broken", first)
         self.recovery("recovery, suspects run one by one", logs.recoveries)
+        self.recovery("likewise, from the end of the one before", calm(self.in_turn(logs)))
 
     def failed(self, run):
         """It ended as a failed attempt; a timeout, too, of which the journal sees no end."""
@@ -199,6 +200,19 @@ class Verdict:
         if run.end is None:
             return run.seen - run.t >= (TIMEOUT - 0.5) * 1e9
         return not task or task.planned(run.deliveries) == "failed"
+
+    def in_turn(self, logs):
+        """The recoveries, each counted from when the worker that runs the task had ended the one
+        before it: suspects of a crash run one by one, so all else is a wait for their length."""
+        ends = collections.defaultdict(list)
+        for runs in self.run.journal.runs.values():
+            for run in runs:
+                ends["worker_%d" % run.worker].append(run.end or run.seen)
+        out = []
+        for who, death, again, _, where in logs.recoveries:
+            free = max([death] + [t for t in ends[where.partition("@")[0]] if t <= again])
+            out.append((who, death, again, int((again - free) / 1e6), where))
+        return out
 
     def recovery(self, name, rows):
         """kill -9 of a worker to its task running again, by the supervisor's log."""
