@@ -28,6 +28,10 @@ def build():
     return path
 
 
+# Of a test that is for queues of both kinds, in a module that is not.
+on_both = pytest.mark.backends("stream", "list")
+
+
 @pytest.fixture
 def backend():
     """What queues are in Redis."""

@@ -2,6 +2,7 @@
 which ("fetch", "cmd"), which answer is for which command, and can hold, change and slow down single
 answers. proxy.py is for links as a whole."""
 import collections
+import functools
 import hashlib
 import socket
 import threading
@@ -10,11 +11,16 @@ import time
 from protocol import source
 
 
+@functools.lru_cache(None)
 def sent_as(name):
-    """What stands behind EVAL and EVALSHA for this script of common/scripts."""
-    lines = [line.strip(" \t") for line in source(name).split("\n")]
-    text = "".join(line + "\n" for line in lines if line and not line.startswith("--")).encode()
-    return text, hashlib.sha1(text).hexdigest().encode()    # as common/scripts/embed makes it
+    """What may stand behind EVAL and EVALSHA for this script of common/scripts: its text and its
+    sum, of queues of both kinds."""
+    out = []
+    for kind in ("stream", "list"):
+        lines = [line.strip(" \t") for line in source(name, kind).split("\n")]
+        text = "".join(x + "\n" for x in lines if x and not x.startswith("--")).encode()
+        out += [text, hashlib.sha1(text).hexdigest().encode()]  # as common/scripts/embed makes it
+    return tuple(out)
 
 
 def is_script(name):
@@ -29,7 +35,8 @@ def is_settling(words):
 
 
 def is_read(words):
-    return words[0] == b"XREADGROUP"
+    """What makes entries a worker's: of a list, the fetch."""
+    return words[0] == b"XREADGROUP" or is_script("list_fetch")(words)
 
 
 def length(data, at=0):
@@ -157,7 +164,7 @@ class Links:
 
     def n_script(self, name):
         """How often this script of common/scripts was asked for."""
-        return sum(self.scripts[words] for words in sent_as(name))
+        return sum(self.scripts[words] for words in set(sent_as(name)))
 
     def keep(self, which):
         with self.lock:

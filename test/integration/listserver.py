@@ -21,7 +21,10 @@ class ListServer(RedisServer):
 
     def ask(self, queue, *command, group="redisq", client=None):
         """A stream command, done with the lists of the queue."""
-        return (client or self.r).eval(source("list_ask", "list"), 1, queue, *command, queue,
+        return self._ask(client or self.r, queue, *command, group=group)
+
+    def _ask(self, client, queue, *command, group="redisq"):
+        return client.eval(source("list_ask", "list"), 1, queue, *command, queue,
                            self.key(queue, ""), group)
 
     def lpush(self, queue, *payloads):
@@ -36,6 +39,42 @@ class ListServer(RedisServer):
     def add_fields(self, queue, *pairs):
         return self.ask(queue, "XADD", queue, "*", *[x for pair in pairs for x in pair]).decode()
 
+    def add_with_checkpoint(self, queue, checkpoint, payload, **fields):
+        with self.r.pipeline(transaction=True) as p:
+            p.set(self.key(queue, "last_id"), "9999999999999-8")
+            p.hset(self.key(queue, "ckpt"), "9999999999999-9", checkpoint)
+            self._ask(p, queue, "XADD", queue, "*", "payload", payload,
+                      *[x for pair in fields.items() for x in pair])
+            assert p.execute()[-1] == b"9999999999999-9"
+
+    def deliver(self, queue, payload, owner):
+        claim = self.key(queue, "consumer:" + owner)
+        record = self.r.get(claim) or b"nonce"
+        with self.r.pipeline(transaction=True) as p:
+            self._ask(p, queue, "XADD", queue, "*", "payload", payload)
+            p.set(claim, record)
+            p.eval(source("list_fetch", "list"), 4, queue, claim, self.key(queue, "crash"),
+                   self.key(queue, "ckpt"), "redisq", owner, record.split()[0], 1, "payload",
+                   queue, self.key(queue, ""), "redisq")
+            p.delete(claim)
+            entry, _, (_, fetched), _ = p.execute()
+        assert fetched[0][0] == entry, "something waited before it"
+        return entry.decode()
+
+    def give_back(self, queue, payload, owner="other"):
+        entry = self.deliver(queue, payload, owner)
+        self.ask(queue, "XCLAIM", queue, "redisq", owner, 0, entry, "TIME", 1, "JUSTID")
+        return entry
+
+    def take_as(self, owner, queue, *ids):
+        self.ask(queue, "XCLAIM", queue, "redisq", owner, 0, *ids)
+
+    def acknowledge(self, queue, *ids):
+        return self.ask(queue, "XACK", queue, "redisq", *ids)
+
+    def delete_entry(self, queue, entry):
+        assert self.r.hdel(self.key(queue, "tasks"), entry) == 1
+
     def xlen(self, queue, client=None):
         return self.ask(queue, "XLEN", queue, client=client)
 
@@ -43,7 +82,9 @@ class ListServer(RedisServer):
         return None
 
     def pending(self, queue, most):
-        return self.ask(queue, "XPENDING", queue, "redisq", "-", "+", most)
+        rows = self.ask(queue, "XPENDING", queue, "redisq", "-", "+", most)
+        return [dict(zip(("message_id", "consumer", "time_since_delivered", "times_delivered"), r))
+                for r in rows]
 
     def n_pending(self, queue, group="redisq"):
         return self.r.zcard(self.key(queue, "pending"))
@@ -54,7 +95,7 @@ class ListServer(RedisServer):
             self.key(queue, "processing:" + n.decode()))} for n in names}
 
     def letters(self, queue, where):
-        key = self.key(queue, where)
+        key = self.key(queue, where) if where else queue
         return [(i.decode(), flat(f)) for i, f in self.ask(queue, "XRANGE", key, "-", "+")]
 
     def letter_fields(self, queue, where):
@@ -65,7 +106,6 @@ class ListServer(RedisServer):
             p.llen(queue)
             p.zcard(self.key(queue, "delayed"))
             p.zcard(self.key(queue, "pending"))
-            p.eval(source("list_ask", "list"), 1, queue, "XLEN", queue, queue, self.key(queue, ""),
-                   group)
+            self._ask(p, queue, "XLEN", queue, group=group)
             return not any(p.execute())
 

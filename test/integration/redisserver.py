@@ -179,6 +179,43 @@ class RedisServer:
         flat = [x for pair in pairs for x in pair]
         return self.r.execute_command("XADD", queue, "*", *flat).decode()
 
+    def add_with_checkpoint(self, queue, checkpoint, payload, **fields):
+        """One that an attempt before has left something of."""
+        with self.r.pipeline(transaction=True) as p:
+            p.hset(self.key(queue, "ckpt"), "9-1", checkpoint)
+            p.xadd(queue, dict({"payload": payload}, **fields), "9-1")
+            p.execute()
+
+    def deliver(self, queue, payload, owner):
+        """A new entry that `owner` has; nothing waits before it."""
+        with self.r.pipeline(transaction=True) as p:
+            p.xadd(queue, {"payload": payload})
+            p.xgroup_create(queue, "redisq", "0")
+            p.xreadgroup("redisq", owner, {queue: ">"}, count=1)
+            entry = p.execute(raise_on_error=False)[0]
+        return entry.decode()
+
+    def give_back(self, queue, payload, owner="other"):
+        """An entry that somebody had and let go of."""
+        entry = self.deliver(queue, payload, owner)
+        self.r.xclaim(queue, "redisq", owner, 0, [entry], time=1, justid=True)
+        return entry
+
+    def take_as(self, owner, queue, *ids):
+        """It has these now: a delivery more."""
+        self.r.xclaim(queue, "redisq", owner, 0, list(ids))
+
+    def acknowledge(self, queue, *ids):
+        return self.r.xack(queue, "redisq", *ids)
+
+    def delete_entry(self, queue, entry):
+        """As somebody may do who is no worker."""
+        assert self.r.xdel(queue, entry) == 1
+
+    def entries(self, queue):
+        """[(id, {field: value})] of what waits or runs, oldest first."""
+        return self.letters(queue, None)
+
     def xlen(self, queue, client=None):
         return (client or self.r).xlen(queue)
 
@@ -207,7 +244,8 @@ class RedisServer:
 
     def letters(self, queue, where):
         """Dead or held ones, oldest first: (id, {field: value}) as bytes."""
-        return [(i.decode(), f) for i, f in self.r.xrange(self.key(queue, where))]
+        key = self.key(queue, where) if where else queue
+        return [(i.decode(), f) for i, f in self.r.xrange(key)]
 
     def letter_fields(self, queue, where):
         """Of each, its fields as they are: names and values in turn."""

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from conftest import on_both
 from fakesup import fake, queue  # noqa: F401 (a fixture)
 from waiting import wait_until
 
@@ -38,6 +39,7 @@ def generations(s):
 
 # ---------------------------------------------------------------- with real workers and tasks
 
+@on_both
 @pytest.mark.parametrize("code,text", [(1, "10 tasks in a row failed at once, the last with: "
                                         "exit 1"), (127, "the handler is broken: exit 127")])
 def test_a_reload_to_a_broken_handler_goes_back(sup, server, journal, code, text):
@@ -117,6 +119,7 @@ def test_a_handler_that_was_broken_before_is_nothing_to_go_back_to(sup, server, 
     assert server.counters("q")["done"] == 40
 
 
+@on_both
 def test_a_suspect_set_aside_in_the_canary_does_not_end_the_reload(sup, server, journal, gate):
     s = sup(queues={"q": dict(FAST, handler=journal.handler(), concurrency=2)},
             supervisor={"workers": 2, "crash_limit": 1000, "restart_delay": "10ms"})
@@ -168,6 +171,7 @@ def test_a_full_queue_gets_all_its_places_back_after_a_good_reload(sup, server, 
     assert roll(s) is None and s.last_reload()["ok"]
 
 
+@on_both
 def test_places_that_come_free_at_once_do_not_wait_for_the_next_event(sup, server, tmp_path):
     """The canary takes its fill, and what is left is held back until its tasks have shown
     something: nobody else says a word by then."""

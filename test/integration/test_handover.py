@@ -8,6 +8,7 @@ import time
 import pytest
 
 import procs
+from conftest import on_both
 from waiting import elapse, stays, wait_until
 
 # The lease is long: what runs again does so because it was handed over, not because it went stale.
@@ -79,6 +80,7 @@ def worker(s, slot):
     return [w for w in s.ready() if w["slot"] == slot][0]["pid"]
 
 
+@on_both
 def test_the_task_of_a_killed_worker_runs_again_and_no_other(sup, server, journal, gate):
     s, ids = begin(sup, journal, server, gate, workers=3)
     victim = worker(s, 1)
@@ -140,6 +142,7 @@ def test_the_only_worker_is_killed_twice_and_its_task_has_one_attempt(sup, serve
     finish(server, journal, gate, ids, [task, task], 1)
 
 
+@on_both
 def test_a_successor_is_not_filled_with_new_tasks_first(sup, server, journal, gate):
     s, ids = begin(sup, journal, server, gate, workers=3, n=12, concurrency=2)
     victim = worker(s, 1)
@@ -167,6 +170,7 @@ def test_a_suspect_runs_alone_until_it_has_ended(sup, server, journal, gate):
     assert s.out().count("is set aside") == 1
 
 
+@on_both
 def test_two_workers_killed_at_once(sup, server, journal, gate):
     s, ids = begin(sup, journal, server, gate, workers=4)
     victims = [worker(s, n) for n in (0, 3)]
@@ -212,6 +216,7 @@ def test_a_silent_heir_loses_the_order_after_a_second(sup, server, journal, gate
     finish(server, journal, gate, ids, [task], 3)
 
 
+@on_both
 @pytest.mark.parametrize("loss", ["cut", "freeze"])
 def test_redis_away_during_a_handover(sup, server, proxy, journal, gate, loss):
     s, ids = begin(sup, journal, server, gate, redis={"url": proxy.url, "command_timeout": "2s"})
@@ -230,6 +235,7 @@ def test_redis_away_during_a_handover(sup, server, proxy, journal, gate, loss):
     assert len(re.findall(r"handed over \d+ tasks of worker_%d " % victim, s.log("q"))) <= 2
 
 
+@on_both
 def test_nothing_is_left_with_the_dead_over_a_slow_path(sup, server, proxy, journal):
     """What the dying worker had asked for arrives at Redis when it is dead, and is answered."""
     s = sup(queues={"q": dict(CALM, handler=journal.handler(), concurrency=2)},
@@ -261,6 +267,7 @@ def test_nothing_is_left_with_the_dead_over_a_slow_path(sup, server, proxy, jour
         assert n == len(set(workers)) and set(workers[:-1]) <= set(dead), (task, workers)
 
 
+@on_both
 def test_killed_before_it_was_ready(sup, server, proxy, journal):
     proxy.cut()
     s = sup(queues={"q": dict(CALM, handler=journal.handler())}, redis={"url": proxy.url},
@@ -303,6 +310,7 @@ def test_a_worker_of_a_queue_that_is_removed_dies(sup, server, journal, gate):
     assert journal.most_at_once() <= 2
 
 
+@on_both
 def test_a_worker_dies_while_all_drain(sup, server, journal, gate):
     """Another one that drains hands over; the next start need not wait for the lease."""
     s, ids = begin(sup, journal, server, gate)
@@ -350,6 +358,7 @@ def stuck_in_its_drain(s, *_):
     wait_until(lambda: not procs.alive(pid))
 
 
+@on_both
 @pytest.mark.parametrize("how", [scale_down, restart, reload, stop_now, stuck_in_its_drain],
                          ids=lambda f: f.__name__)
 def test_own_stops_charge_nothing(sup, server, journal, gate, how):
@@ -370,6 +379,7 @@ def test_own_stops_charge_nothing(sup, server, journal, gate, how):
     finish(server, journal, gate, ids, mine, 2)
 
 
+@on_both
 def test_a_worker_that_dies_idle_charges_nothing(sup, server, journal):
     s = sup(queues={"q": dict(CALM, handler=journal.handler())})
     rows = s.wait_ready(2)
@@ -394,6 +404,7 @@ def test_a_stuck_workers_task_is_charged_to_it(sup, server, journal, gate):
     finish(server, journal, gate, ids, mine, 2)
 
 
+@on_both
 def test_an_order_of_ten_thousand_tasks_reaches_its_heir(sup, server, journal, build, tmp_path):
     """More lines at once than a channel holds back looked like an heir that reads nothing: it was
     ended, and the next one after it."""
@@ -409,11 +420,10 @@ def test_an_order_of_ten_thousand_tasks_reaches_its_heir(sup, server, journal, b
             env={"REDISQ_WORKER_PROGRAM": str(program), "FAKE_WORKER_KNOBS": str(knobs)})
     s.wait_ready(2)
     wait_until(lambda: sum(w["running"] for w in s.workers("q")) == 2 * places, 60, "all run")
-    server.r.xgroup_create("q", "redisq", id="0", mkstream=True)
-    ids = server.add("q", b"x", b"x")
+    ids = []
     dead = {"worker_%d" % pid: pid for pid in s.pids("q")}
     for name in dead:
-        assert server.r.xreadgroup("redisq", name, {"q": ">"}, count=1)
+        ids.append(server.deliver("q", b"x", name))
     real.touch()
     for pid in dead.values():
         os.kill(pid, signal.SIGKILL)

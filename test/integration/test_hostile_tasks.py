@@ -2,6 +2,7 @@
 import sys
 
 import waiting
+from conftest import on_both
 
 
 def script(tmp_path, text):
@@ -10,6 +11,7 @@ def script(tmp_path, text):
     return "exec %s %s" % (sys.executable, path)
 
 
+@on_both
 def test_strings_that_exec_refuses_do_not_open_the_breaker(sup, server, tmp_path):
     """An environment string of 128 KiB makes exec() fail: that is no broken handler."""
     s = sup(queues={"q": {"handler": script(tmp_path, "print('id', os.environ['REDISQ_ID'])")}})
@@ -30,6 +32,7 @@ def test_an_id_cannot_forge_log_lines(sup, server, tmp_path):
                    for line in s.log("q").splitlines())
 
 
+@on_both
 def test_garbage_in_reserved_fields_counts_as_missing(sup, server, tmp_path):
     """A number that is none must not break the script that settles the task and its neighbours."""
     sup(queues={"q": {"handler": script(tmp_path, "sys.exit(int(sys.stdin.read()))"),

@@ -8,6 +8,7 @@ import pytest
 
 import procs
 from cgroup import MemoryGroup
+from conftest import on_both
 from fakesup import fake, queue  # noqa: F401 (a fixture)
 from stuckfs import StuckDir
 from waiting import elapse, stays, wait_until
@@ -39,6 +40,7 @@ exec %s "$@"
     return "exec %s" % script
 
 
+@on_both
 def test_a_handler_that_cannot_be_killed_blocks_its_place_but_not_its_task(
         sup, server, journal, gate, stuck, sticking):
     s = sup(queues={"q": dict(FAST, handler=sticking, concurrency=1)},
@@ -253,6 +255,7 @@ def inside(sup, journal):
     return Inside(s)
 
 
+@on_both
 def test_a_worker_with_the_number_of_a_dead_one_takes_another_name(inside, server, journal, gate):
     ids = server.add("q", *[b"do " + str(gate).encode()] * 4)
     journal.wait_started(4)

@@ -8,6 +8,7 @@ import pytest
 
 import procs
 from alone import Alone
+from conftest import on_both
 from protocol import FOREIGN, RELEASED, protocol, done
 from waiting import wait_until
 
@@ -35,6 +36,7 @@ def left(p):
     return p.read("w", 3)
 
 
+@on_both
 @pytest.mark.parametrize("claimed", [True, False], ids=["claimed", "run out"])
 def test_a_former_life_of_our_own_process_is_over_for_sure(p, left, claimed):
     """Its claim may even stand: what it left may be taken at once, by us, and is ours alone."""
@@ -56,6 +58,7 @@ def test_a_former_life_of_our_own_process_is_over_for_sure(p, left, claimed):
     assert p.settle("w", *[done(t) for t in left]) == [-1] * 3
 
 
+@on_both
 def test_a_late_order_about_the_former_life_changes_nothing(p, left):
     """The supervisor knew of the death, too. Its crash has been charged, and the name lives."""
     p.claim("w", "n2", record=record("n2"))
@@ -66,6 +69,7 @@ def test_a_late_order_about_the_former_life_changes_nothing(p, left):
     assert p.dumps() == before
 
 
+@on_both
 @pytest.mark.parametrize("claimed", [True, False], ids=["claimed", "run out"])
 def test_where_something_was_let_go_of_already_its_order_is_waited_for(p, left, claimed):
     """By an order about an earlier life of the name, maybe: the one about the last life must find
@@ -111,6 +115,7 @@ def test_a_tombstone_and_a_record_that_says_too_little(p, left, holder):
     assert p.dumps() == before
 
 
+@on_both
 def test_a_foreign_consumers_entries_are_left_for_foreign_idle(p):
     p.add(b"a")
     task, = p.read("w", 1)
@@ -130,6 +135,7 @@ def test_where_no_crash_can_be_charged_nothing_is_let_go_of(p, left):
     assert p.claim("v", "n2", record=record("n2")) == [1, 0], "and the worker can start"
 
 
+@on_both
 def test_thousands_that_a_former_life_left(p):
     p.claim("w", "n1", record=record("n1"))
     p.claim("you", "n9")
@@ -171,10 +177,10 @@ def worker_in(s):
 
 
 def pending_of(server):
-    return {r["message_id"].decode(): r["consumer"].decode()
-            for r in server.r.xpending_range("q", "redisq", "-", "+", 100)}
+    return {r["message_id"].decode(): r["consumer"].decode() for r in server.pending("q", 100)}
 
 
+@on_both
 def test_two_containers_with_the_same_pids_and_host_name(contained, server, journal, gate):
     """Both are process 1 of their namespace: the names differ, and nobody gets another's tasks."""
     ids = server.add("q", *[b"do setsid=60000 " + str(gate).encode()] * 4)
@@ -204,6 +210,7 @@ def test_two_containers_with_the_same_pids_and_host_name(contained, server, jour
 AGAIN = 2 * 'echo 99 > /proc/sys/kernel/ns_last_pid; "$@" & wait\n'
 
 
+@on_both
 def test_a_worker_with_the_pid_of_a_killed_one_runs_its_tasks_at_once(contained, server, journal,
                                                                       gate):
     """Its claim stands for a minute, and it is dead for sure: two have not one pid."""

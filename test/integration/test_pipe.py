@@ -7,6 +7,7 @@ import signal
 import pytest
 
 import procs
+from conftest import on_both
 from waiting import stays, wait_until
 
 FAST = {"retry_delay": "50ms", "retry_jitter": "0%", "kill_grace": "300ms"}
@@ -42,6 +43,7 @@ def test_tasks_are_done(sup, server, pipes, slots):
     assert len(children(pipes)) == (4 + slots - 1) // slots
 
 
+@on_both
 def test_main_job_with_a_pipe_handler(sup, server, pipes):
     """400 tasks on 4 x 4: each once, never more than 16 at once, all 16 in use."""
     s = sup(queues=queue(pipes, "slots=2", "sleep=15", concurrency=4), supervisor={"workers": 4})
@@ -160,6 +162,7 @@ def test_a_worker_alone(build, tmp_path, server, pipes):
 
 # ---------------------------------------------------------------- answers
 
+@on_both
 def test_every_answer(sup, server, pipes):
     sup(queues=queue(pipes, "slots=8", max_attempts=2, breaker_failures=0))
     server.add("q", b"do answer=dead error=no~such~user", b"do answer=retry error=busy until=2",
@@ -196,6 +199,7 @@ def test_result_is_kept(sup, server, pipes):
     assert server.r.get(server.key("q", "result:" + task)) == b'{"n":[1,2]}'
 
 
+@on_both
 def test_checkpoint_comes_back_with_the_next_attempt(sup, server, pipes, tmp_path):
     sup(queues=queue(pipes, "save=%s" % tmp_path))
     task, = server.add("q", b"do checkpoint={\"job\":7} answer=retry until=2")

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from conftest import on_both
 from test_state import DONE, Shell
 from redisserver import documented
 from waiting import wait_until
@@ -34,6 +35,7 @@ def started(s, *args, **how):
                             env=s.env, stdin=subprocess.DEVNULL, **how)
 
 
+@on_both
 def test_the_result_is_printed(up, server, shell):
     s = up()
     assert s.ctl("push", "q", "--wait", DONE.decode(), check=0).out == '{"url":"x"}\n'
@@ -44,6 +46,7 @@ def test_the_result_is_printed(up, server, shell):
     s.ctl("audit", "q", check=0)
 
 
+@on_both
 @pytest.mark.parametrize("payload,says", [
     ("exit 65", "is a dead letter (rejected): exit 65; see redisqctl dead show q "),
     ("""echo '{"type":"dead","error":"no such user"}' >&3""", "(rejected): no such user; see"),
@@ -56,6 +59,7 @@ def test_a_task_that_comes_to_a_bad_end_is_said_in_one_line(up, server, shell, p
     assert payload in s.ctl(*line, check=0).out, "what it says to do works"
 
 
+@on_both
 def test_an_own_id_does_not_bring_an_earlier_result(up, server, shell, gate):
     s = up()
     say = """echo '{"type":"done","result":%d}' >&3"""
@@ -73,12 +77,13 @@ def test_what_cannot_be_waited_for_is_refused_at_once(up, server, shell, args):
     assert server.counters("q") == {} and shell.runs() == []
 
 
+@on_both
 def test_ctrl_c_leaves_the_task_and_says_how_to_look(up, server, shell, gate):
     s = up()
     p = started(s, "push", "q", "--wait", "hold; " + DONE.decode(), stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE)
     wait_until(lambda: len(shell.runs()) == 1, 20, "it runs")
-    task = server.r.xrange("q")[0][0].decode()
+    task = server.entries("q")[0][0]
     p.send_signal(signal.SIGINT)
     out, err = p.communicate(timeout=30)
     assert p.returncode == -signal.SIGINT and out == b""
@@ -155,6 +160,7 @@ def shown(s, *args):
     return json.loads(s.ctl("show", "q", *args, "--json", check=0).out)
 
 
+@on_both
 def test_show_tells_what_a_task_has_left(up, server, shell, gate):
     s = up(retry_delay="1h", retry_delay_max="1h", result_ttl="1h")
     task, = server.add("q", b"""say checkpoint '{"job":7}'; say progress '"40 %"'; hold; exit 1""")
@@ -179,6 +185,7 @@ def test_show_tells_what_a_task_has_left(up, server, shell, gate):
     assert now["failed"] == "dead %s rejected exit 65" % letter
 
 
+@on_both
 def test_a_done_task_is_found_by_its_result(up, server, shell):
     s = up(result_ttl="1h")
     with_result, without = server.add("q", DONE, b"true")
@@ -191,6 +198,7 @@ def test_a_done_task_is_found_by_its_result(up, server, shell):
 
 # ---------------------------------------------------------------- many at once
 
+@on_both
 def test_an_error_of_lines_says_which_line(up, server, shell):
     s = up()
     s.ctl("quiet", check=0)
@@ -206,5 +214,5 @@ def test_an_error_of_lines_says_which_line(up, server, shell):
     assert said.err.startswith("redisqctl: pushed %d of the first " % n)
     number = int(said.err.split("line ")[1].split(" ")[0])
     assert "is the first that is missing: Redis refuses it: OOM" in said.err
-    got = [int(f[b"payload"].split()[0]) for _, f in server.r.xrange("q")]
+    got = [int(f[b"payload"].split()[0]) for _, f in server.entries("q")]
     assert number == min(set(range(1, 2001)) - set(got)), "the first that is not there"

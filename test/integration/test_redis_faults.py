@@ -277,3 +277,44 @@ WITH_A_DEATH = [dataclasses.replace(row, runs=1) for row in ROWS if row.name in 
 @pytest.mark.parametrize("row", WITH_A_DEATH, ids=[row.name for row in WITH_A_DEATH])
 def test_a_worker_that_dies_in_a_fault_of_redis(row, sup, server, links, journal, gate, tmp_path):
     Trial(row, sup, server, links, journal, gate, tmp_path).run_with_a_death()
+
+
+# ---------------------------------------------------------------- queues that are lists
+
+def replace_the_list_by_a_string(t):
+    with t.server.r.pipeline(transaction=True) as p:
+        p.delete("q")
+        p.set("q", "a string")
+        p.execute()
+
+
+# What is another thing with a list; and of the others those in which commands of its own matter.
+OF_LISTS = [
+    Row("wrongtype", replace_the_list_by_a_string, lambda t: t.server.r.delete("q"),
+        some=True, says="WRONGTYPE"),
+    Row("wrongtype owners", lambda t: t.server.r.rename(t.server.key("q", "owners"), "aside") and
+        t.server.r.set(t.server.key("q", "owners"), "a string"),
+        lambda t: t.server.r.rename("aside", t.server.key("q", "owners")), says="WRONGTYPE"),
+    Row("noperm wait", acl("-brpoplpush", "-blmove"), acl("+@all"), user=True, commands=100,
+        says="may not use brpoplpush on q; grant it: ACL SETUSER ... +brpoplpush",
+        settles=True, some=True),
+    Row("noperm fetch", steps(acl("-lrange"), lambda t: t.server.lpush("q", *[b"x"] * 4)),
+        acl("+@all"), user=True, commands=100, says="may not use lrange on q", some=True,
+        then=lambda t: setattr(t, "n_added", t.n_added + 4)),
+] + [row for row in ROWS if row.name in (
+    "del", "flushall", "noscript", "records", "wrongtype 2", "readonly", "oom", "noperm", "busy",
+    "unblocked", "unknown", "loading", "hung", "junk", "eof", "silence")]
+
+
+@pytest.mark.backends("list")
+@pytest.mark.parametrize("row", OF_LISTS, ids=[row.name for row in OF_LISTS])
+def test_a_fault_of_redis_with_a_list(row, sup, server, links, journal, gate, tmp_path):
+    Trial(row, sup, server, links, journal, gate, tmp_path).run()
+
+
+@pytest.mark.backends("list")
+@pytest.mark.parametrize("name", ["oom", "hung", "cut"])
+def test_a_worker_of_a_list_that_dies_in_a_fault_of_redis(
+        name, sup, server, links, journal, gate, tmp_path):
+    row, = [row for row in WITH_A_DEATH if row.name == name]
+    Trial(row, sup, server, links, journal, gate, tmp_path).run_with_a_death()

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from conftest import on_both
 from waiting import PATIENCE, stays, wait_until
 
 
@@ -64,6 +65,7 @@ def test_twenty_reloads_under_load_between_concurrency_4_and_2(sup, server, jour
         journal.longest_gap()
 
 
+@on_both
 def test_lowered_concurrency_takes_effect(sup, server, journal, gate):
     s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 4}},
             supervisor={"workers": 1})
@@ -85,6 +87,7 @@ def test_lowered_concurrency_takes_effect(sup, server, journal, gate):
     server.wait_empty("q")
 
 
+@on_both
 def test_a_long_task_survives_five_reloads(sup, server, journal, gate):
     s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 2, "lease": "2s"}},
             supervisor={"workers": 1})
@@ -102,6 +105,7 @@ def test_a_long_task_survives_five_reloads(sup, server, journal, gate):
     wait_until(lambda: len(s.workers()) == 1)
 
 
+@on_both
 def test_queues_are_added_and_removed(sup, server, journal, gate):
     keys = {"handler": journal.handler(), "workers": 1}
     s = sup(queues={"a": dict(keys), "b": dict(keys)})

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from conftest import on_both
 from fakesup import fake, queue  # noqa: F401 (a fixture)
 from waiting import wait_until
 
@@ -75,6 +76,7 @@ def totals(status):
     return q["done"]
 
 
+@on_both
 def test_counts_go_on_over_reloads_deaths_and_scaling(fake):
     s = fake(knobs={"tasks": 2, "task_ms": 30}, queues=queue(concurrency=2),
              supervisor={"workers": 2})

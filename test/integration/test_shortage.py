@@ -10,6 +10,7 @@ import tempfile
 import pytest
 
 import procs
+from conftest import on_both
 from fakesup import FakeSupervisor, fake  # noqa: F401 (a fixture)
 from journal import Journal
 from supervised import Supervisor
@@ -117,6 +118,7 @@ def test_no_descriptor_for_a_worker_is_waited_out(fake):
     assert s.stop() == 0
 
 
+@on_both
 def test_no_descriptor_in_a_worker_gives_tasks_back_and_comes_back(sup, server, proxy, journal):
     s = sup(redis={"url": proxy.url}, supervisor={"workers": 1},
             queues={"q": dict(FAST, handler=journal.handler(), max_attempts=1,

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from alone import Alone
-from conftest import ROOT
+from conftest import ROOT, on_both
 from journal import Gate, Journal
 from waiting import stays, wait_until
 
@@ -42,7 +42,7 @@ def gates(tmp_path):
 
 def letters(server, kind="dead"):
     return [{k.decode(): v.decode() for k, v in f.items()}
-            for _, f in server.r.xrange("{q}:" + kind)]
+            for _, f in server.letters("q", kind)]
 
 
 def wait_done(server, n, timeout=20):
@@ -53,6 +53,7 @@ def do(text):
     return ("do " + text).encode()
 
 
+@on_both
 def test_the_main_job(so, server, library):
     """400 tasks on 4 workers of 4: each once, never more than 16, init and fini once a worker."""
     s = so(supervisor={"workers": 4})
@@ -92,15 +93,16 @@ def test_a_quick_task_does_not_wait_behind_slow_ones(so, server, library, gates)
     wait_done(server, 353)
 
 
+@on_both
 def test_what_a_task_is_shown(so, server, library):
     so(timeout="1m", max_attempts=7)
-    entry = server.r.xadd("q", {"payload": "do say=hello", "other": "x", "third": ""})
+    entry = server.add_fields("q", ("payload", "do say=hello"), ("other", "x"), ("third", ""))
     wait_done(server, 1)
     start, = library.starts()
-    assert start["id"] == entry.decode() and start["queue"] == "q"
+    assert start["id"] == entry and start["queue"] == "q"
     assert (start["attempt"], start["max_attempts"], start["deliveries"]) == (1, 7, 1)
     assert start["len"] == 12 and start["n_fields"] == 3
-    assert start["enqueued_at"] == int(entry.decode().split("-")[0])
+    assert start["enqueued_at"] == int(entry.split("-")[0])
     assert 0 < start["deadline"] - start["enqueued_at"] <= 65000
 
 
@@ -171,6 +173,7 @@ def test_what_it_prints_is_logged_and_breaks_no_frame(so, server, library):
 
 # ---------------------------------------------------------------------------- what cannot work
 
+@on_both
 @pytest.mark.parametrize("name,words", [
     ("fake-library-99.so", "built for version 99 of redisq_handler.h, this worker has 1"),
     ("clock-shim.so", "exports no redisq_handler"),
@@ -183,7 +186,7 @@ def test_a_library_that_cannot_be_used_opens_the_breaker(so, server, name, words
     wait_until(lambda: words in s.log("q"), 20, lambda: s.log("q")[-2000:])
     assert "the handler is broken" in s.log("q")
     assert s.stop() == 0
-    assert server.xlen("q") == 1 and not server.r.xpending_range("q", "redisq", "-", "+", 1)
+    assert server.xlen("q") == 1 and not server.pending("q", 1)
 
 
 def test_a_library_that_is_removed_opens_the_breaker_until_it_is_back(
@@ -223,6 +226,7 @@ def test_a_timeout_asks_and_counts_as_one(so, server, library, gates):
     assert library.ends()[0]["cancelled"] == 1
 
 
+@on_both
 def test_a_drain_limit_gives_tasks_back_uncharged(so, server, library, gates):
     s = so(supervisor={"drain_timeout": "100ms"})
     server.add("q", *[do("gate=%s" % gates[0].path)] * 3)
@@ -237,6 +241,7 @@ def test_a_drain_limit_gives_tasks_back_uncharged(so, server, library, gates):
     assert {e["attempt"] for e in library.starts()} == {1}
 
 
+@on_both
 def test_a_task_that_does_not_stop_has_its_worker_replaced(so, server, library, gates):
     """The others finish, the new worker takes what comes, the stuck one is charged a timeout and
     keeps its place until its process has ended."""
@@ -264,7 +269,7 @@ def test_a_worn_out_worker_waits_for_its_other_tasks(so, server, library, gates)
     library.wait_started(3)
     row, = s.wait_ready(1)
     # A lost lease is the shortest way to a cancelled task.
-    server.r.xclaim("q", "redisq", "somebody", 0, [deaf], justid=True)
+    server.take_as("somebody", "q", deaf)
     wait_until(lambda: "does not stop" in s.log("q"), 40)
     stays(lambda: any(w["pid"] == row["pid"] for w in s.workers()), 0.5)
     assert len(library.ends()) == 0
@@ -279,7 +284,7 @@ def test_a_stuck_task_does_not_hold_up_a_stop(so, server, library, gates):
     deaf, = server.add("q", do("deaf=%s" % gates[0].path))
     library.wait_started(1)
     assert s.stop() == 1
-    assert server.r.xlen("q") == 1 and server.counters("q") == {}
+    assert server.xlen("q") == 1 and server.counters("q") == {}
     gates[0].open()
     s.start()
     wait_done(server, 1)
@@ -308,6 +313,7 @@ def test_alone_stdout_is_the_librarys_too(build, tmp_path, server, library):
 
 # ---------------------------------------------------------------------------- crashes
 
+@on_both
 def test_a_crash_costs_the_guilty_task_its_attempts_and_no_other(so, server, library):
     s = so(supervisor={"workers": 2})
     good = server.add("q", *[do("sleep=3")] * 40)
@@ -347,6 +353,7 @@ def test_a_library_that_ends_the_worker_has_crashed(so, server, library, knob, c
     s.wait_ready(2)
 
 
+@on_both
 def test_a_killed_worker_takes_its_threads_along(so, server, library, gates):
     s = so()
     server.add("q", *[do("deaf=%s" % gates[0].path)] * 4)

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from conftest import on_both
 from waiting import stays, wait_until
 
 FAST = {"retry_delay": "50ms", "retry_jitter": "0%", "kill_grace": "300ms", "breaker_failures": 0}
@@ -70,6 +71,7 @@ def test_a_checkpoint_lives_through_snoozes_and_failures(sup, server, shell):
     assert [r[2] for r in shell.runs()] == ["", "a", "a", "a"]
 
 
+@on_both
 @pytest.mark.parametrize("end", ["kill -9 $$", "exit 1", "exit 65", "kill -9 $PPID; sleep 60"])
 def test_the_last_words_of_a_run_are_not_lost(sup, server, shell, end):
     """Said right before the end, with no time for Redis to answer; the worker's own death apart."""
@@ -99,6 +101,7 @@ def test_a_checkpoint_is_in_redis_while_the_task_still_runs(sup, server, shell, 
     nothing_is_left(s, server)
 
 
+@on_both
 def test_a_stop_gives_the_checkpoint_on(sup, server, shell):
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     task, = server.add("q", b"trap 'say checkpoint 2; exit 1' TERM; first || exit 0; "
@@ -112,11 +115,11 @@ def test_a_stop_gives_the_checkpoint_on(sup, server, shell):
     assert shell.runs() == [("1", "1", ""), ("1", "2", "2")]
 
 
+@on_both
 def test_a_held_task_keeps_its_checkpoint(sup, server, shell):
     s = sup(queues=shell.queue(on_crash="hold"), supervisor={"workers": 1})
     server.add("q", b"first || exit 0; say checkpoint 1; kill -9 $$")
-    wait_until(lambda: server.r.xlen("{q}:held"), 20)
-    held = server.r.xrange("{q}:held")[0][0].decode()
+    held = wait_until(lambda: server.letters("q", "held"), 20)[0][0]
     s.ctl("held", "release", "q", held, check=0)
     wait_until(lambda: len(shell.runs()) == 2, 20)
     nothing_is_left(s, server)
@@ -132,18 +135,19 @@ def test_what_is_too_long_is_said_and_not_kept(sup, server, shell):
     assert "a checkpoint of 65602 bytes, 65536 are kept" in s.log("q")
 
 
+@on_both
 @pytest.mark.parametrize("left", [b"a\0b", b'"a\\u0000b"'])
 def test_a_checkpoint_with_a_nul_is_left_out_and_said(sup, server, shell, left):
     """A handler of another kind has left it: it cannot stand in an environment."""
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     s.wait_ready(1)
-    server.r.hset("{q}:ckpt", "9-1", left)
-    server.r.xadd("q", {"payload": "true", "redisq.attempt": "2"}, "9-1")
+    server.add_with_checkpoint("q", left, "true", **{"redisq.attempt": "2"})
     nothing_is_left(s, server)
     assert shell.runs() == [("2", "1", "")]
     assert "its checkpoint cannot be a variable" in s.log("q")
 
 
+@on_both
 def test_checkpoints_outlive_an_outage_of_redis(sup, server, proxy, shell, gate):
     """What is said meanwhile is sent again; what is said last is what counts."""
     s = sup(queues=shell.queue(), supervisor={"workers": 1}, redis={"url": proxy.url})
@@ -161,15 +165,17 @@ def test_checkpoints_outlive_an_outage_of_redis(sup, server, proxy, shell, gate)
     assert [r[2] for r in shell.runs()] == ["", "2"]
 
 
+@on_both
 def test_what_cannot_be_kept_is_said_once_and_holds_up_nothing(sup, server, shell, gate):
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     s.wait_ready(1)
     server.expects_denials = True
     server.r.execute_command("ACL", "SETUSER", server.user, "-hset")
-    server.add("q", b"say checkpoint 1; say progress 1; hold; say checkpoint 2")
+    push = server.lpush if server.backend == "list" else server.add  # without HSET
+    push("q", b"say checkpoint 1; say progress 1; hold; say checkpoint 2")
     wait_until(lambda: "keeping checkpoints" in s.log("q"), 20, "it is said")
-    done = server.add("q", *[b"say checkpoint 3"] * 5)
-    wait_until(lambda: server.counters("q").get("done") == len(done), 20, "the others go on")
+    push("q", *[b"say checkpoint 3"] * 5)
+    wait_until(lambda: server.counters("q").get("done") == 5, 20, "the others go on")
     assert s.log("q").count("keeping checkpoints") == 1
     server.r.execute_command("ACL", "SETUSER", server.user, "+@all")
     wait_until(lambda: "1" in kept(server).values(), 20, "it was tried again")
@@ -179,6 +185,7 @@ def test_what_cannot_be_kept_is_said_once_and_holds_up_nothing(sup, server, shel
     assert len(shell.runs()) == 6
 
 
+@on_both
 def test_a_full_redis_keeps_the_checkpoints_of_what_runs(sup, server, shell, gate):
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     task, = server.add("q", b"first || exit 0; hold; say checkpoint 1; GATE=%s.end; hold; "
@@ -200,7 +207,7 @@ def test_a_stop_does_not_wait_for_a_checkpoint_that_does_not_come(sup, server, s
     s.wait_ready(1)
     server.expects_denials = True
     server.r.execute_command("ACL", "SETUSER", server.user, "-hget")
-    server.r.xadd("q", {"payload": "true", "redisq.attempt": "2"})
+    server.add("q", "true", **{"redisq.attempt": "2"})
     wait_until(lambda: "reading a checkpoint" in s.log("q"), 20)
     s.signal(signal.SIGQUIT)
     s.wait_exit(15)
@@ -226,8 +233,7 @@ def test_a_task_waits_for_its_checkpoint_rather_than_start_without(sup, server, 
     s.wait_ready(1)
     server.expects_denials = True
     server.r.execute_command("ACL", "SETUSER", server.user, "-hget")
-    server.r.hset("{q}:ckpt", "9-1", "1")
-    server.r.xadd("q", {"payload": "first && exit 1; exit 0", "redisq.attempt": "2"}, "9-1")
+    server.add_with_checkpoint("q", "1", "first && exit 1; exit 0", **{"redisq.attempt": "2"})
     wait_until(lambda: "reading a checkpoint" in s.log("q"), 20, "it is refused, and says so")
     assert shell.runs() == []
     server.r.execute_command("ACL", "SETUSER", server.user, "+@all")
@@ -245,6 +251,7 @@ def test_progress_is_shown_and_goes_with_the_run(sup, server, shell, gate):
     nothing_is_left(s, server)
 
 
+@on_both
 def test_the_progress_of_a_run_ends_with_its_worker(sup, server, shell, gate):
     s = sup(queues=shell.queue(), supervisor={"workers": 2})
     s.wait_ready(2)
@@ -280,6 +287,7 @@ def end(server, task):
 DONE = b"""echo '{"type":"done","result":{"url":"x"}}' >&3"""
 
 
+@on_both
 def test_a_result_is_kept_for_result_ttl(sup, server, shell):
     s = sup(queues=shell.queue(result_ttl="1h"), supervisor={"workers": 1})
     with_result, without = server.add("q", DONE, b"true")
@@ -296,6 +304,7 @@ def test_no_result_is_kept_unless_somebody_wants_it(sup, server, shell):
     assert end(server, task) == [None, None]
 
 
+@on_both
 def test_a_producer_asks_for_its_result(sup, server, shell):
     """redisq.result_ttl is a reserved field: it travels, and is not the handler's."""
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
@@ -308,6 +317,7 @@ def test_a_producer_asks_for_its_result(sup, server, shell):
     assert 0 < server.r.pttl("{q}:result:" + asked[0]) <= 60000
 
 
+@on_both
 def test_the_result_is_kept_under_the_id_that_the_handler_sees(sup, server, shell):
     s = sup(queues=shell.queue(), supervisor={"workers": 1})
     server.add_fields("q", ("payload", DONE), ("redisq.id", "order 7"),
@@ -324,6 +334,7 @@ def test_an_exit_that_fails_leaves_no_result(sup, server, shell):
     assert end(server, task) == [None, "dead %s attempts exit 1" % letter]
 
 
+@on_both
 @pytest.mark.parametrize("payload,place,why", [
     (b"exit 65", "dead", "rejected exit 65"),
     (b"""echo '{"type":"dead","error":"no such user"}' >&3""", "dead", "rejected no such user"),
@@ -332,6 +343,6 @@ def test_whoever_asked_learns_that_there_will_be_no_result(sup, server, shell, p
     s = sup(queues=shell.queue(on_crash="hold"), supervisor={"workers": 1})
     task, = server.add("q", payload, **{"redisq.result_ttl": "60000"})
     wait_until(lambda: server.is_empty("q"), 20)
-    letter = server.r.xrange("{q}:" + place)[0][0].decode()
+    letter = server.letters("q", place)[0][0]
     assert end(server, task) == [None, "%s %s %s" % (place, letter, why)]
     s.ctl("audit", "q", check=0)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from fakesup import fake, queue  # noqa: F401 (a fixture)
+from conftest import on_both
 from redisserver import RedisServer
 from waiting import PATIENCE, elapse, stays, wait_until
 from wallclock import HOUR, WallClock
@@ -142,6 +143,7 @@ def two_workers(sup, server, journal, **keys):
     return s
 
 
+@on_both
 @pytest.mark.parametrize("leases", [0.9, -0.9])
 def test_a_jump_of_redis_s_clock_below_the_lease_runs_nothing_twice(
         sup, jumpy, clock, journal, gate, leases):
@@ -158,6 +160,7 @@ def test_a_jump_of_redis_s_clock_below_the_lease_runs_nothing_twice(
     assert not any(w["lost_leases"] for w in s.workers())
 
 
+@on_both
 @pytest.mark.parametrize("seconds", [4 * LEASE, HOUR, -HOUR])
 def test_a_jump_of_redis_s_clock_beyond_the_lease_loses_nothing(
         sup, jumpy, clock, journal, gate, seconds):
@@ -228,6 +231,7 @@ def test_a_suspended_supervisor_hears_what_was_said_before_it_looks_at_its_limit
     assert "within its drain limit" not in s.out()
 
 
+@on_both
 def test_a_suspended_tree_runs_nothing_twice(sup, server, journal, gate):
     """All stand still, as with the machine. The owner of the tasks is the last to be woken."""
     s = sup(queues={"q": dict(FAST, handler=journal.handler(), concurrency=2)},
