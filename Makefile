@@ -63,9 +63,9 @@ Q := @
 endif
 
 # ------------------------------------------------------------------ what is made of what
-COMMON := backoff buf chan clock conf conf_check conf_check_tls conf_doc conf_env conf_finish conf_number conf_program \
+COMMON := backoff buf chan clock cluster conf conf_check conf_check_tls conf_doc conf_env conf_finish conf_number conf_program \
 	conf_read conf_row conf_snapshot conf_value conf_words cpus env err fds filename info jtext keys line log \
-	needs obituary oom partition paths percent rconn rconn_arena rconn_bytes rconn_connect rconn_dns rconn_fifo rconn_greet rconn_master \
+	needs obituary oom partition paths percent rconn rconn_arena rconn_bytes rconn_cluster rconn_cluster_pick rconn_connect rconn_dns rconn_fifo rconn_greet rconn_master \
 	rconn_plain rconn_resp rconn_retry rconn_sentinel rconn_sentinel_pick rconn_tls readfile redis_url scoreboard script sig spawn spawn_sweep \
 	suggest tls_context users
 SUPERVISOR := canary children control control_socket credit daemon earlier facts fleet fleet_events generation groups handover heartbeat identity \

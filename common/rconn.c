@@ -29,7 +29,7 @@ static const char *const state_words[] = {LINK_STATES(X)};
 static const char *const event_words[] = {LINK_EVENTS(X)};
 #undef X
 
-enum effect { FX_CONNECT = 1, FX_GREET, FX_UP, FX_FALL, FX_CLOSE, FX_FREE };
+enum effect { FX_CONNECT = 1, FX_GREET, FX_HOP, FX_UP, FX_FALL, FX_CLOSE, FX_FREE };
 
 struct cell {
 	enum effect effect; /* 0: cannot happen */
@@ -40,9 +40,11 @@ static const struct cell table[N_STATES][N_EVENTS] = {
 	[DOWN][ON_START] = {FX_CONNECT, CONNECTING},
 	[DOWN][ON_CLOSE] = {FX_CLOSE, CLOSING},
 	[CONNECTING][ON_CONNECTED] = {FX_GREET, GREETING},
+	[CONNECTING][ON_HOP] = {FX_HOP, CONNECTING},
 	[CONNECTING][ON_FAILED] = {FX_FALL, WAITING},
 	[CONNECTING][ON_CLOSE] = {FX_CLOSE, CLOSING},
 	[GREETING][ON_GREETED] = {FX_UP, READY},
+	[GREETING][ON_HOP] = {FX_HOP, CONNECTING},
 	[GREETING][ON_FAILED] = {FX_FALL, WAITING},
 	[GREETING][ON_CLOSE] = {FX_CLOSE, CLOSING},
 	[READY][ON_FAILED] = {FX_FALL, WAITING},
@@ -93,6 +95,7 @@ static void become_ready(struct rconn *c)
 	ev_timer_stop(c->loop, &c->timer);
 	retry_reset(&c->retry);
 	link_master_proven(c);
+	link_node_proven(c);
 	if (c->events.on_ready)
 		c->events.on_ready(c->arg);
 }
@@ -127,7 +130,7 @@ static void fall(struct rconn *c)
 	disconnect(c);
 	if (c->state != WAITING)
 		return; /* closed by one of those that waited */
-	link_arm(c, clock_mono_ms() + retry_delay_ms(&c->retry, c->trouble, &c->rng));
+	link_arm(c, clock_mono_ms() + link_fall_delay_ms(c));
 	if (c->events.on_down)
 		c->events.on_down(c->arg, c->why);
 }
@@ -137,11 +140,13 @@ static void destroy(struct rconn *c)
 	ev_clear_pending(c->loop, &c->turn);
 	ev_cleanup_stop(c->loop, &c->cleanup);
 	link_free_master(c);
+	link_free_cluster(c);
 	redis_addr_release(&c->addr);
 	buf_release(&c->where);
 	buf_release(&c->out);
 	fifo_release(&c->pending);
 	free(c->name);
+	free(c->key);
 	free(c);
 }
 
@@ -173,6 +178,10 @@ void link_step(struct rconn *c, enum link_event event, const char *why)
 		break;
 	case FX_GREET:
 		link_begin_greeting(c);
+		break;
+	case FX_HOP:
+		disconnect(c);
+		link_go_to_node(c);
 		break;
 	case FX_UP:
 		become_ready(c);
@@ -221,7 +230,7 @@ static void on_turn(struct ev_loop *loop ATTR_UNUSED, ev_prepare *w, int revents
 	if (c->state == CLOSING)
 		link_step(c, ON_TURN_END, "closed");
 	else if (c->failing)
-		link_step(c, ON_FAILED, c->why);
+		link_step(c, link_may_hop(c) ? ON_HOP : ON_FAILED, c->why);
 	else
 		link_write(c);
 }
@@ -236,8 +245,7 @@ static void greeting_overdue(struct rconn *c)
 	link_read(c);
 	if (c->state == GREETING && !c->failing)
 		link_fail(c, TROUBLE_LINK, "no answer to %s from %s within %.1f s",
-			  greet_waiting_for(&c->greet), c->peer,
-			  (double)c->conf->connect_timeout / 1000.0);
+			  greet_waiting_for(&c->greet), c->peer, (double)c->try_ms / 1000.0);
 }
 
 /* As long as something comes Redis is not silent: a large reply over a slow path takes its time. */
@@ -334,6 +342,17 @@ struct rconn *rconn_new(struct ev_loop *loop, const struct conf_redis *redis, co
 	return c;
 }
 
+void rconn_set_key(struct rconn *c, const char *key)
+{
+	INVARIANT(c->state == DOWN && !c->key);
+	c->key = xstrdup(key);
+}
+
+bool rconn_is_cluster(const struct rconn *c)
+{
+	return c->addr.cluster != NULL;
+}
+
 void rconn_start(struct rconn *c)
 {
 	link_step(c, ON_START, "started");
@@ -349,6 +368,19 @@ void rconn_drop(struct rconn *c, const char *why)
 {
 	if (c->state == CONNECTING || c->state == GREETING || c->state == READY)
 		link_fail(c, TROUBLE_LINK, "%s", why);
+}
+
+void rconn_drop_to(struct rconn *c, const struct rconn *other, const char *why)
+{
+	link_follow(c, other);
+	rconn_drop(c, why);
+}
+
+bool rconn_same_server(const struct rconn *a, const struct rconn *b)
+{
+	if (a->greet.run_id[0] && b->greet.run_id[0])
+		return strcmp(a->greet.run_id, b->greet.run_id) == 0;
+	return strcmp(a->where.data, b->where.data) == 0;
 }
 
 void rconn_watch_master(struct rconn *c)

@@ -18,6 +18,14 @@
  * every try (rconn_sentinel.h; connect_timeout runs from their answer), and ROLE, which must answer
  * "master", is one of the greeting's words.
  *
+ * Where it is cluster://, a link is made for a key (rconn_set_key()), and ready only at the node
+ * that has it: each try goes from node to node, as they say it (rconn_cluster_pick.h), and EXISTS
+ * of the key is one of the greeting's words. A node has connect_timeout, or less as long as there
+ * are others. When a later reply says MOVED its callback gets it as any error, which means that
+ * nothing was done; the link falls at the end of the turn and comes back at the node that was
+ * named, at once. ASK, TRYAGAIN and CLUSTERDOWN are the owner's to wait out; at greeting the link
+ * does.
+ *
  * Commands are queued and go out together in one write at the end of the loop turn (or at
  * rconn_flush()); replies come in order. Every command has a deadline on the monotonic clock: at
  * the first that passes the link is dropped. It counts from rconn_send(), but is never before that
@@ -53,6 +61,11 @@ struct rconn_events {
 /* `redis` is read at every connect and must outlive the link. `name` (copied) = CLIENT SETNAME. */
 struct rconn *rconn_new(struct ev_loop *loop, const struct conf_redis *redis, const char *name,
 			const struct rconn_events *events, void *arg);
+/* Before the start: what this link is for. Used with cluster:// only; without a key any node of the
+ * cluster will do. */
+void rconn_set_key(struct rconn *c, const char *key);
+/* Is the url cluster://? */
+bool rconn_is_cluster(const struct rconn *c);
 /* Starts connecting. */
 void rconn_start(struct rconn *c);
 /* Drops the link now (pending callbacks get NULL, on_down is not called) and frees the object at
@@ -62,8 +75,12 @@ void rconn_close(struct rconn *c);
  * `why`. Nothing happens where there is no link. */
 void rconn_drop(struct rconn *c, const char *why);
 
-/* With sentinel://: this link is the one, of those of a program, that asks every 30 s while it is
- * up, too, and falls when the master has moved; it logs where the master is, at each change. */
+/* Likewise, and in a cluster it comes back where `other` is, if its key is there. */
+void rconn_drop_to(struct rconn *c, const struct rconn *other, const char *why);
+
+/* This link is the one, of those of a program, that logs where its master, or the key, is, at each
+ * change; with sentinel:// it asks every 30 s while it is up, too, and falls when the master has
+ * moved. */
 void rconn_watch_master(struct rconn *c);
 
 /* There is reason to believe that Redis can be reached again: ends a back-off. */
@@ -77,8 +94,10 @@ const char *rconn_run_id(const struct rconn *c);
 /* Name for CLIENT SETNAME from now on; also sent at once when ready. */
 void rconn_set_name(struct rconn *c, const char *name);
 /* "redis://10.0.0.5:6379/0", no secrets; with sentinel:// that of the master in use, and while
- * Sentinel is asked the url's own. Borrowed. */
+ * Sentinel is asked the url's own; with cluster:// that of the node in use, or tried. Borrowed. */
 const char *rconn_where(const struct rconn *c);
+/* Do both end at the same server? By run_id, or by rconn_where() if that is not known. */
+bool rconn_same_server(const struct rconn *a, const struct rconn *b);
 /* Number of commands that wait for a reply. */
 size_t rconn_n_pending(const struct rconn *c);
 /* Bytes that wait to be written. With very many (128 MiB) the link is dropped: who has much to say

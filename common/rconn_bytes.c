@@ -102,11 +102,16 @@ static void greeting_reply(struct rconn *c, const redisReply *r)
 {
 	char why[RCONN_WHY_MAX];
 
+	if (greet_next(&c->greet) == GREET_NODES)
+		link_learn_nodes(c, r);
 	switch (greet_reply(&c->greet, r, why)) {
 	case GREET_MORE:
 		break;
 	case GREET_DONE:
 		link_step(c, ON_GREETED, c->peer);
+		break;
+	case GREET_MOVED:
+		link_moved(c, why);
 		break;
 	case GREET_WAIT:
 		link_fail(c, TROUBLE_LINK, "%s", why);
@@ -124,6 +129,8 @@ static void command_reply(struct rconn *c, const redisReply *r)
 
 	if (r->type == REDIS_REPLY_ERROR)
 		resp_error_text(r, NULL, text);
+	if (c->addr.cluster && strncmp(text, "MOVED ", 6) == 0)
+		link_moved(c, text); /* at the end of the turn */
 	if (!fifo_pop(&c->pending, &p))
 		link_fail(c, TROUBLE_LINK, "%s",
 			  text[0] ? text : "Redis sent a reply to no command");

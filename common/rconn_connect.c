@@ -124,6 +124,8 @@ void link_begin_try(struct rconn *c)
 		link_fail(c, TROUBLE_DENIED, "%.200s", e.text);
 	else if (c->addr.sentinels)
 		link_ask_master(c);
+	else if (c->addr.cluster)
+		link_seek_node(c);
 	else
 		link_begin_connect(c);
 }
@@ -131,7 +133,8 @@ void link_begin_try(struct rconn *c)
 void link_begin_connect(struct rconn *c)
 {
 	c->addrs.n = c->next_addr = 0;
-	c->try_end_ms = clock_mono_ms() + c->conf->connect_timeout;
+	c->try_ms = link_patience_ms(c);
+	c->try_end_ms = clock_mono_ms() + c->try_ms;
 	link_arm(c, c->try_end_ms);
 	c->travel = c->addr.tls ? &rconn_tls : &rconn_plain;
 	snprintf(c->peer, sizeof(c->peer), "%.100s", c->addr.host);
@@ -160,7 +163,7 @@ void link_begin_greeting(struct rconn *c)
 	c->reply_bytes = 0;
 	c->write_error = 0;
 	link_arm(c, c->try_end_ms);
-	greet_begin(&c->greet, &c->addr, c->name, &c->out);
+	greet_begin(&c->greet, &c->addr, c->name, c->key, &c->out);
 	link_write(c);
 }
 
@@ -175,14 +178,13 @@ void link_connect_overdue(struct rconn *c)
 {
 	if (c->dns)
 		link_fail(c, TROUBLE_LINK, "look up %s: no answer for %.1f s", c->addr.host,
-			  (double)c->conf->connect_timeout / 1000.0);
+			  (double)c->try_ms / 1000.0);
 	else if (can_go_on_now(c) && link_connection_result(c))
 		return; /* it was us who slept */
 	else if (c->next_addr < c->addrs.n)
 		connect_next(c);
 	else
 		link_fail(c, TROUBLE_LINK, "connect to %s: no answer %sfor %.1f s%s", c->peer,
-			  c->io.stands ? "to the TLS handshake " : "",
-			  (double)c->conf->connect_timeout / 1000.0,
+			  c->io.stands ? "to the TLS handshake " : "", (double)c->try_ms / 1000.0,
 			  c->io.stands ? "; is that a TLS port? Plain Redis is redis://" : "");
 }

@@ -8,7 +8,8 @@ static const char *const step_names[] = {
 	[GREET_AUTH] = "AUTH",     [GREET_ROLE] = "ROLE",
 	[GREET_SELECT] = "SELECT", [GREET_SETNAME] = "CLIENT SETNAME",
 	[GREET_ID] = "CLIENT ID",  [GREET_INFO] = "INFO server",
-	[GREET_PING] = "PING",
+	[GREET_PING] = "PING",     [GREET_NODES] = "CLUSTER SLOTS",
+	[GREET_KEY] = "EXISTS",
 };
 
 /* Goes away by itself. */
@@ -47,7 +48,8 @@ static void add_auth(struct greet *g, const struct redis_addr *a, struct buf *ou
 		add_words(out, 2, (const char *const[]){"AUTH", password});
 }
 
-void greet_begin(struct greet *g, const struct redis_addr *a, const char *name, struct buf *out)
+void greet_begin(struct greet *g, const struct redis_addr *a, const char *name, const char *key,
+		 struct buf *out)
 {
 	char db[16];
 
@@ -71,6 +73,14 @@ void greet_begin(struct greet *g, const struct redis_addr *a, const char *name, 
 	add_words(out, 2, (const char *const[]){"INFO", "server"});
 	add_step(g, GREET_PING);
 	add_words(out, 1, (const char *const[]){"PING"});
+	if (!a->cluster)
+		return;
+	add_step(g, GREET_NODES);
+	add_words(out, 2, (const char *const[]){"CLUSTER", "SLOTS"});
+	if (key) {
+		add_step(g, GREET_KEY);
+		add_words(out, 2, (const char *const[]){"EXISTS", key});
+	}
 }
 
 static bool begins_with_one_of(const char *text, const char *const *words, size_t n)
@@ -88,6 +98,11 @@ static enum greet_verdict judge_error(struct greet *g, enum greet_step step, con
 	bool needed = step == GREET_AUTH || step == GREET_ROLE || step == GREET_SELECT;
 	bool for_now = begins_with_one_of(r->str, temporary, ARRAY_LEN(temporary));
 
+	if (step == GREET_KEY &&
+	    (strncmp(r->str, "MOVED ", 6) == 0 || strncmp(r->str, "ASK ", 4) == 0)) {
+		resp_error_text(r, NULL, why);
+		return GREET_MOVED;
+	}
 	if (!needed && !for_now && !begins_with_one_of(r->str, denied, ARRAY_LEN(denied)))
 		return GREET_MORE; /* refused, and we can live without it */
 	resp_error_text(r, g->password, text);
@@ -140,6 +155,12 @@ enum greet_verdict greet_reply(struct greet *g, const struct redisReply *r, char
 		take_run_id(g, r);
 	}
 	return v == GREET_MORE && g->at == g->n ? GREET_DONE : v;
+}
+
+enum greet_step greet_next(const struct greet *g)
+{
+	INVARIANT(g->at < g->n);
+	return g->steps[g->at];
 }
 
 const char *greet_waiting_for(const struct greet *g)

@@ -3,9 +3,10 @@
  * come out as bytes, replies go in one by one.
  *
  * AUTH (if there is a user or a password), ROLE (if Sentinel has told the place: it must be a
- * master), SELECT (if not 0), CLIENT SETNAME, CLIENT ID, INFO server, PING, all in one write.
- * CLIENT, INFO and PING may be refused by a managed service or an ACL; PING is there because the
- * others are answered while Redis is LOADING.
+ * master), SELECT (if not 0), CLIENT SETNAME, CLIENT ID, INFO server, PING, and in a cluster
+ * CLUSTER SLOTS and EXISTS of the key (if there is one: the answer shows whether this node has it),
+ * all in one write. All but the first three may be refused by a managed service or an ACL; PING is
+ * there because the others are answered while Redis is LOADING.
  */
 #ifndef REDISQ_RCONN_GREET_H
 #define REDISQ_RCONN_GREET_H
@@ -21,12 +22,15 @@ enum greet_step {
 	GREET_ID,
 	GREET_INFO,
 	GREET_PING,
+	GREET_NODES,
+	GREET_KEY,
 };
-#define GREET_N_STEPS 7
+#define GREET_N_STEPS 9
 
 enum greet_verdict {
 	GREET_MORE,   /* another reply is to come */
 	GREET_DONE,   /* the link can be used */
+	GREET_MOVED,  /* the key is at another node: `why` is the error as it came */
 	GREET_WAIT,   /* not now (LOADING, BUSY, ...): try again soon */
 	GREET_DENIED, /* not like this (password, ACL, database): try again, slowly */
 };
@@ -40,8 +44,11 @@ struct greet {
 	char run_id[44];      /* "" = unknown */
 };
 
-/* Writes the greeting to `out`. `a` must live until the last reply. */
-void greet_begin(struct greet *g, const struct redis_addr *a, const char *name, struct buf *out);
+/* Writes the greeting to `out`. `a` must live until the last reply. `key`: NULL = none. */
+void greet_begin(struct greet *g, const struct redis_addr *a, const char *name, const char *key,
+		 struct buf *out);
+/* What the next reply is to. */
+enum greet_step greet_next(const struct greet *g);
 /* The next reply. For WAIT and DENIED `why` says what Redis said, without secrets. */
 enum greet_verdict greet_reply(struct greet *g, const struct redisReply *r,
 			       char why[RCONN_WHY_MAX]);

@@ -1,8 +1,8 @@
 /*
  * rconn_link.h - the inside of a link, shared by the files that make it: rconn.c (states,
  * timer, what the owner calls), rconn_connect.c (one try, up to the greeting), rconn_master.c
- * (where Redis is, if Sentinel has to say it), rconn_bytes.c (bytes in both directions). Nobody
- * else includes it; rconn.h is the manual.
+ * (where Redis is, if Sentinel has to say it), rconn_cluster.c (likewise, if it is a cluster),
+ * rconn_bytes.c (bytes in both directions). Nobody else includes it; rconn.h is the manual.
  */
 #ifndef REDISQ_RCONN_LINK_H
 #define REDISQ_RCONN_LINK_H
@@ -18,6 +18,7 @@
 
 struct redisReader;
 struct rconn_master;
+struct rconn_cluster;
 
 #define LINK_STATES(X) \
 	X(DOWN, "down") \
@@ -31,6 +32,7 @@ struct rconn_master;
 	X(ON_START, "start") \
 	X(ON_CONNECTED, "connected") \
 	X(ON_GREETED, "greeted") \
+	X(ON_HOP, "hop") \
 	X(ON_FAILED, "failed") \
 	X(ON_RETRY, "retry") \
 	X(ON_CLOSE, "close") \
@@ -50,14 +52,17 @@ struct rconn {
 	void *arg;  /* borrowed: the owner's */
 	char *name; /* owned */
 	struct buf where;
-	struct rconn_master *master; /* owned; NULL = the url says where Redis is */
-	bool watches;                /* the one that keeps asking */
+	char *key; /* owned: in a cluster, what has to be there; NULL = any node will do */
+	struct rconn_master *master;   /* owned; NULL = no Sentinel has to be asked */
+	struct rconn_cluster *cluster; /* owned; NULL = it is none, or was not connected to yet */
+	bool watches;                  /* the one that keeps asking, and says where it is */
 
 	/* This try. */
 	struct redis_addr addr;
 	struct rconn_addrs addrs;
 	size_t next_addr;
 	struct rconn_dns *dns; /* owned, NULL = none under way */
+	int64_t try_ms;        /* how long it may take */
 	int64_t try_end_ms;
 	char peer[160]; /* whom we are talking to, for messages */
 	struct greet greet;
@@ -115,6 +120,27 @@ void link_master_proven(struct rconn *c);
 /* The link has gone. */
 void link_forget_master(struct rconn *c);
 void link_free_master(struct rconn *c);
+
+/* rconn_cluster.c; all but the first do nothing, or what is done elsewhere, where it is none. */
+/* A new try: ends in link_begin_connect(). */
+void link_seek_node(struct rconn *c);
+/* Another node, in the same try. */
+void link_go_to_node(struct rconn *c);
+/* The node at hand has failed: is there another in this try? */
+bool link_may_hop(const struct rconn *c);
+/* For how long to try this one. */
+int64_t link_patience_ms(const struct rconn *c);
+/* The try has failed as a whole, or the link is lost: when to try again. */
+int64_t link_fall_delay_ms(struct rconn *c);
+/* The server at hand says MOVED or ASK: the link falls. In a cluster only. */
+void link_moved(struct rconn *c, const char *error);
+/* CLUSTER SLOTS has been answered. */
+void link_learn_nodes(struct rconn *c, const struct redisReply *slots);
+/* The link is ready. */
+void link_node_proven(struct rconn *c);
+/* The next try begins where `other` is. */
+void link_follow(struct rconn *c, const struct rconn *other);
+void link_free_cluster(struct rconn *c);
 
 /* rconn_bytes.c */
 void link_write(struct rconn *c);

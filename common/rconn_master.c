@@ -113,7 +113,7 @@ static void on_answer(void *arg, const struct redis_place *master, const char *f
 	}
 	free(m->from);
 	m->from = xstrdup(from);
-	redis_addr_set_master(&c->addr, master);
+	redis_addr_set_place(&c->addr, master);
 	buf_clear(&c->where);
 	redis_addr_text(&c->addr, &c->where);
 	ask_every(m, UNANSWERED_S);

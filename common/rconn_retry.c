@@ -5,8 +5,8 @@ static const struct {
 	int64_t base_ms;
 	int64_t cap_ms;
 } delays[] = {
-	[TROUBLE_NOBODY] = {100, 2000},
-	[TROUBLE_LINK] = {100, 5000},
+	[TROUBLE_NOBODY] = {100, 2000},  [TROUBLE_CLUSTER] = {100, 2000},
+	[TROUBLE_MOVED] = {100, 2000},   [TROUBLE_LINK] = {100, 5000},
 	[TROUBLE_DENIED] = {1000, 8000},
 };
 

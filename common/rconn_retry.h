@@ -9,9 +9,12 @@
 #include "backoff.h"
 
 enum rconn_trouble {
-	TROUBLE_NONE,   /* the link was ready in between */
-	TROUBLE_NOBODY, /* nobody listens: trying costs nobody anything, and work is to go on soon
-			 * after Redis is back */
+	TROUBLE_NONE,    /* the link was ready in between */
+	TROUBLE_NOBODY,  /* nobody listens: trying costs nobody anything, and work is to go on soon
+			  * after Redis is back */
+	TROUBLE_CLUSTER, /* no node of the cluster has the key now: a failover, or a slot that
+			  * moves; work is to go on soon after */
+	TROUBLE_MOVED,   /* it is at another node, which is known: no reason to wait */
 	TROUBLE_LINK,   /* lost, hung, LOADING, too many clients: somebody there has enough to do */
 	TROUBLE_DENIED, /* password, ACL, configuration: a person has to do something */
 };

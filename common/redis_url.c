@@ -17,6 +17,7 @@
 
 #define EXAMPLE "redis://[user:password@]host[:port][/db]"
 #define SENTINEL_EXAMPLE "sentinel://[user:password@]host:26379,host:26379/mymaster[/db]"
+#define CLUSTER_EXAMPLE "cluster://[user:password@]host:6379,host:6379"
 
 /* Percent-decodes; NULL: a bad or NUL escape. Owned. */
 static char *decode(const char *text, size_t len)
@@ -140,17 +141,24 @@ static int parse_host(const char *text, size_t len, struct redis_addr *out, stru
 
 	if (memchr(text, ',', len))
 		return err_set(e, EXIT_CONFIG,
-			       "several hosts in the url; for Sentinel write %s; Cluster is not "
-			       "supported",
-			       SENTINEL_EXAMPLE);
+			       "several hosts in the url; for Sentinel write %s, for Cluster %s",
+			       SENTINEL_EXAMPLE, CLUSTER_EXAMPLE);
 	rc = parse_place(text, len, &place, e);
 	out->host = place.host;
 	out->port = place.port;
 	return rc;
 }
 
+/* Several of them, and how the words for them go. */
+struct list_of {
+	const char *what;
+	const char *example;
+	int port;
+};
+
 /* host[:port],host[:port] */
-static int parse_sentinels(const char *text, size_t len, struct redis_sentinels *out, struct err *e)
+static int parse_places(const char *text, size_t len, const struct list_of *of,
+			struct redis_place v[REDIS_PLACES_MAX], size_t *n_places, struct err *e)
 {
 	const char *end = text + len;
 
@@ -159,14 +167,14 @@ static int parse_sentinels(const char *text, size_t len, struct redis_sentinels 
 		size_t n = (size_t)((comma ? comma : end) - text);
 
 		if (n == 0)
-			return err_set(e, EXIT_CONFIG, "no Sentinel %s the url; write %s",
-				       out->n ? "beside a comma in" : "in", SENTINEL_EXAMPLE);
-		if (out->n == REDIS_SENTINELS_MAX)
+			return err_set(e, EXIT_CONFIG, "no %s %s the url; write %s", of->what,
+				       *n_places ? "beside a comma in" : "in", of->example);
+		if (*n_places == REDIS_PLACES_MAX)
 			return err_set(e, EXIT_CONFIG,
-				       "more than %d Sentinels in the url; some of them are enough",
-				       REDIS_SENTINELS_MAX);
-		out->v[out->n].port = SENTINEL_PORT;
-		if (parse_place(text, n, &out->v[out->n++], e) < 0)
+				       "more than %d %ss in the url; some of them are enough",
+				       REDIS_PLACES_MAX, of->what);
+		v[*n_places].port = of->port;
+		if (parse_place(text, n, &v[(*n_places)++], e) < 0)
 			return -1;
 		if (!comma)
 			return 0;
@@ -205,6 +213,23 @@ static int parse_query(const char *query, struct redis_addr *out, struct err *e)
 	return parse_db(query + 3, strlen(query + 3), out, e);
 }
 
+/* What stands between the user and the database; `*tail` begins behind the hosts. */
+static int parse_hosts(const char *text, const char **tail, struct redis_addr *out, struct err *e)
+{
+	static const struct list_of sentinels = {"Sentinel", SENTINEL_EXAMPLE, SENTINEL_PORT};
+	static const struct list_of nodes = {"node", CLUSTER_EXAMPLE, DEFAULT_PORT};
+	size_t len = (size_t)(*tail - text);
+	struct redis_sentinels *s = out->sentinels;
+
+	if (s)
+		return parse_places(text, len, &sentinels, s->v, &s->n, e) < 0
+			       ? -1
+			       : parse_master(tail, s, e);
+	if (out->cluster)
+		return parse_places(text, len, &nodes, out->cluster->v, &out->cluster->n, e);
+	return parse_host(text, len, out, e);
+}
+
 static int parse_tcp(const char *rest, struct redis_addr *out, struct err *e)
 {
 	size_t auth_len = strcspn(rest, "/?");
@@ -219,13 +244,8 @@ static int parse_tcp(const char *rest, struct redis_addr *out, struct err *e)
 			"%%3F, @ as %%40");
 	if (at && parse_user(rest, (size_t)(at - rest), out, e) < 0)
 		return -1;
-	if (out->sentinels) {
-		if (parse_sentinels(host, (size_t)(tail - host), out->sentinels, e) < 0 ||
-		    parse_master(&tail, out->sentinels, e) < 0)
-			return -1;
-	} else if (parse_host(host, (size_t)(tail - host), out, e) < 0) {
+	if (parse_hosts(host, &tail, out, e) < 0)
 		return -1;
-	}
 	if (tail[0] == '/') {
 		size_t n = strcspn(++tail, "?");
 
@@ -277,25 +297,37 @@ static int say_scheme(const char *url, struct err *e)
 		return err_set(e, EXIT_CONFIG, "for Sentinel write %s, or sentinels:// for TLS",
 			       SENTINEL_EXAMPLE);
 	if (strcasestr(url, "cluster"))
-		return err_set(e, EXIT_CONFIG,
-			       "Redis Cluster is not supported; give one server's "
-			       "redis://host:port");
+		return err_set(e, EXIT_CONFIG, "for Cluster write %s, or clusters:// for TLS",
+			       CLUSTER_EXAMPLE);
 	return err_set(e, EXIT_CONFIG,
-		       "the url begins with none of redis://, rediss:// (TLS), unix:// and "
-		       "sentinel://; write %s or unix:///path",
+		       "the url begins with none of redis://, rediss:// (TLS), unix://, "
+		       "sentinel:// and cluster://; write %s or unix:///path",
 		       EXAMPLE);
+}
+
+static int check_cluster(const struct redis_addr *a, struct err *e)
+{
+	if (a->cluster && a->db)
+		return err_set(e, EXIT_CONFIG,
+			       "a Redis Cluster has no database %d, only 0; write %s", a->db,
+			       CLUSTER_EXAMPLE);
+	return 0;
 }
 
 int redis_url_parse(const char *url, struct redis_addr *out, struct err *e)
 {
 	static const struct {
 		const char *scheme;
-		bool tls, sentinel;
+		bool tls, sentinel, cluster;
 		int (*parse)(const char *rest, struct redis_addr *out, struct err *e);
 	} schemes[] = {
-		{"redis://", false, false, parse_tcp},   {"rediss://", true, false, parse_tcp},
-		{"sentinel://", false, true, parse_tcp}, {"sentinels://", true, true, parse_tcp},
-		{"unix://", false, false, parse_unix},
+		{"redis://", false, false, false, parse_tcp},
+		{"rediss://", true, false, false, parse_tcp},
+		{"sentinel://", false, true, false, parse_tcp},
+		{"sentinels://", true, true, false, parse_tcp},
+		{"cluster://", false, false, true, parse_tcp},
+		{"clusters://", true, false, true, parse_tcp},
+		{"unix://", false, false, false, parse_unix},
 	};
 
 	*out = (struct redis_addr){.transport = REDIS_TCP, .port = DEFAULT_PORT};
@@ -310,7 +342,10 @@ int redis_url_parse(const char *url, struct redis_addr *out, struct err *e)
 		out->tls = schemes[i].tls;
 		if (schemes[i].sentinel)
 			out->sentinels = xcalloc(1, sizeof(*out->sentinels));
-		if (schemes[i].parse(url + strlen(schemes[i].scheme), out, e) == 0)
+		if (schemes[i].cluster)
+			out->cluster = xcalloc(1, sizeof(*out->cluster));
+		if (schemes[i].parse(url + strlen(schemes[i].scheme), out, e) == 0 &&
+		    check_cluster(out, e) == 0)
 			return 0;
 		redis_addr_release(out);
 		return -1;
@@ -414,15 +449,8 @@ int redis_addr_resolve(const struct conf_redis *r, struct redis_addr *out, struc
 	return 0;
 }
 
-void redis_addr_release(struct redis_addr *a)
+static void release_sentinels(struct redis_sentinels *s)
 {
-	struct redis_sentinels *s = a->sentinels;
-
-	free(a->host);
-	free(a->username);
-	free(a->password);
-	a->host = a->username = a->password = NULL;
-	a->sentinels = NULL;
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->n; i++)
@@ -433,13 +461,41 @@ void redis_addr_release(struct redis_addr *a)
 	free(s);
 }
 
-void redis_addr_set_master(struct redis_addr *a, const struct redis_place *master)
+static void release_cluster(struct redis_cluster *c)
 {
-	char *host = xstrdup(master->host);
+	for (size_t i = 0; c && i < c->n; i++)
+		free(c->v[i].host);
+	free(c);
+}
+
+void redis_addr_release(struct redis_addr *a)
+{
+	free(a->host);
+	free(a->username);
+	free(a->password);
+	a->host = a->username = a->password = NULL;
+	release_sentinels(a->sentinels);
+	release_cluster(a->cluster);
+	a->sentinels = NULL;
+	a->cluster = NULL;
+}
+
+void redis_addr_set_place(struct redis_addr *a, const struct redis_place *place)
+{
+	char *host = xstrdup(place->host);
 
 	free(a->host);
 	a->host = host;
-	a->port = master->port;
+	a->port = place->port;
+}
+
+/* "a:1,b:2" */
+static void add_places(const struct redis_place *v, size_t n, struct buf *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		buf_adds(out, i ? "," : "");
+		redis_place_text(&v[i], out);
+	}
 }
 
 void redis_place_text(const struct redis_place *p, struct buf *out)
@@ -458,13 +514,13 @@ void redis_addr_text(const struct redis_addr *a, struct buf *out)
 	if (a->host) {
 		buf_adds(out, a->tls ? "rediss://" : "redis://");
 		redis_place_text(&place, out);
-	} else {
+	} else if (a->sentinels) {
 		buf_adds(out, a->tls ? "sentinels://" : "sentinel://");
-		for (size_t i = 0; i < a->sentinels->n; i++) {
-			buf_adds(out, i ? "," : "");
-			redis_place_text(&a->sentinels->v[i], out);
-		}
+		add_places(a->sentinels->v, a->sentinels->n, out);
 		buf_addf(out, "/%s", a->sentinels->master);
+	} else {
+		buf_adds(out, a->tls ? "clusters://" : "cluster://");
+		add_places(a->cluster->v, a->cluster->n, out);
 	}
 	buf_addf(out, "/%d", a->db);
 }

@@ -100,7 +100,7 @@ static bool find_master(const struct doctor *d, struct redis_addr *a)
 	if (redis_url_parse(redis_where(d->r), &found, NULL) != 0)
 		return false;
 	if (found.host)
-		redis_addr_set_master(a, &(struct redis_place){found.host, found.port});
+		redis_addr_set_place(a, &(struct redis_place){found.host, found.port});
 	redis_addr_release(&found);
 	return a->host != NULL;
 }

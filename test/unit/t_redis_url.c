@@ -90,7 +90,8 @@ static void test_wrong(void **state)
 		{"", "none of redis://"},
 		{"h:6379", "none of redis://"},
 		{"http://h", "none of redis://"},
-		{"rediss+unix:///x", "none of redis://, rediss:// (TLS), unix:// and sentinel://"},
+		{"rediss+unix:///x",
+		 "none of redis://, rediss:// (TLS), unix://, sentinel:// and cluster://"},
 		{"rediss://SECRET@h", "redis://:PASSWORD@host"},
 		{"redis+sentinel://h", "sentinel://[user:password@]host:26379,host:26379/mymaster"},
 		{"sentinel://", "no Sentinel in the url"},
@@ -113,8 +114,20 @@ static void test_wrong(void **state)
 		{"sentinel://SECRET@a/m", ":PASSWORD@host"},
 		{"sentinel://:SECRET/SECRET@a/m", "%2F"},
 		{"sentinel://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q/m", "more than 16"},
-		{"redis-cluster://h", "Redis Cluster is not supported"},
+		{"redis-cluster://h", "cluster://[user:password@]host:6379,host:6379"},
 		{"redis://a:1,b:2/0", "for Sentinel write sentinel://"},
+		{"redis://a:1,b:2/0", "for Cluster cluster://"},
+		{"cluster://", "no node in the url"},
+		{"cluster:///0", "no node in the url"},
+		{"cluster://a,", "beside a comma"},
+		{"cluster://a/1", "has no database 1, only 0"},
+		{"cluster://a?db=3", "has no database 3"},
+		{"clusters://a,b/2", "has no database 2"},
+		{"cluster://a/m", "not a number"},
+		{"cluster://a,b:x", "1 to 65535"},
+		{"cluster://a,::1", "several colons"},
+		{"cluster://SECRET@a,b", ":PASSWORD@host"},
+		{"cluster://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "more than 16 nodes"},
 		{"redis://SECRET@h", "redis://:PASSWORD@host or redis://USER:PASSWORD@host"},
 		{"redis://:SECRET/SECRET@h", "%2F"},
 		{"redis://:SECRET?SECRET@h", "%2F"},
@@ -160,6 +173,7 @@ static void test_wrong(void **state)
 		assert_int_equal(e.code, EXIT_CONFIG);
 		assert_null(a.host);
 		assert_null(a.sentinels);
+		assert_null(a.cluster);
 	}
 }
 
@@ -213,6 +227,52 @@ static void test_sentinels(void **state)
 	}
 }
 
+static void test_cluster(void **state)
+{
+	static const struct {
+		const char *url, *places, *username, *password, *text;
+	} cases[] = {
+		{"cluster://a", "a:6379", "-", "-", "cluster://a:6379/0"},
+		{"cluster://a:1,b,[::1]:3/", "a:1 b:6379 [::1]:3", "-", "-",
+		 "cluster://a:1,b:6379,[::1]:3/0"},
+		{"Cluster://me:p,w@a,:7/0", "a:6379 127.0.0.1:7", "me", "p,w",
+		 "cluster://a:6379,127.0.0.1:7/0"},
+		{"clusters://:p%40@a?db=0", "a:6379", "-", "p@", "clusters://a:6379/0"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct redis_addr a;
+		struct err e = {0};
+		struct buf text = BUF_INIT;
+
+		if (redis_url_parse(cases[i].url, &a, &e) < 0)
+			fail_msg("%s: %s", cases[i].url, e.text);
+		assert_int_equal(a.transport, REDIS_TCP);
+		assert_int_equal(a.tls, strncmp(cases[i].url, "clusters", 8) == 0);
+		assert_null(a.host);
+		assert_null(a.sentinels);
+		assert_int_equal(a.db, 0);
+		assert_string_equal(a.username ? a.username : "-", cases[i].username);
+		assert_string_equal(a.password ? a.password : "-", cases[i].password);
+		for (size_t k = 0; k < a.cluster->n; k++) {
+			buf_adds(&text, k ? " " : "");
+			redis_place_text(&a.cluster->v[k], &text);
+		}
+		assert_string_equal(text.data, cases[i].places);
+		buf_clear(&text);
+		redis_addr_text(&a, &text);
+		assert_string_equal(text.data, cases[i].text);
+		redis_addr_set_place(&a, &(struct redis_place){(char[]){"10.0.0.5"}, 7});
+		buf_clear(&text);
+		redis_addr_text(&a, &text);
+		assert_string_equal(text.data,
+				    a.tls ? "rediss://10.0.0.5:7/0" : "redis://10.0.0.5:7/0");
+		buf_release(&text);
+		redis_addr_release(&a);
+	}
+}
+
 /* What was told last is what is shown and connected to. */
 static void test_master(void **state)
 {
@@ -222,10 +282,10 @@ static void test_master(void **state)
 
 	(void)state;
 	assert_int_equal(redis_url_parse("sentinels://a/m/3", &a, NULL), 0);
-	redis_addr_set_master(&a, &(struct redis_place){v4, 6379});
+	redis_addr_set_place(&a, &(struct redis_place){v4, 6379});
 	redis_addr_text(&a, &text);
 	assert_string_equal(text.data, "rediss://10.0.0.5:6379/3");
-	redis_addr_set_master(&a, &(struct redis_place){v6, 7});
+	redis_addr_set_place(&a, &(struct redis_place){v6, 7});
 	buf_clear(&text);
 	redis_addr_text(&a, &text);
 	assert_string_equal(text.data, "rediss://[::1]:7/3");
@@ -345,13 +405,10 @@ static void test_password_file_bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_right),
-		cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_sentinels),
-		cmocka_unit_test(test_master),
-		cmocka_unit_test(test_whose_password),
-		cmocka_unit_test(test_resolve),
-		cmocka_unit_test(test_password_file_bounds),
+		cmocka_unit_test(test_right),     cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_sentinels), cmocka_unit_test(test_cluster),
+		cmocka_unit_test(test_master),    cmocka_unit_test(test_whose_password),
+		cmocka_unit_test(test_resolve),   cmocka_unit_test(test_password_file_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,171 @@
+/*
+ * rconn_cluster.c - a link whose url names nodes of a cluster: to which of them it goes at each
+ * try, and what it does when one says that the key is elsewhere. Makes no connection itself.
+ *
+ * A link is made for a key (rconn_set_key()) and is ready only where that is: EXISTS of it is one
+ * of the greeting's words. Whoever says MOVED there, or cannot be used, is left at once for the
+ * next node, as long as rconn_cluster_pick has one: that is one try, of which the owner hears when
+ * it has failed as a whole.
+ */
+#include "clock.h"
+#include "cluster.h"
+#include "log.h"
+#include "rconn_cluster_pick.h"
+#include "rconn_link.h"
+
+/* For one node of several: who hangs must not keep us from those who know better. Twice as long at
+ * each further try, up to connect_timeout, which may be needed on a slow path. */
+#define NODE_MS 2000
+#define DOUBLED_MAX 10
+/* MOVED again so soon after the last time: not at once then. */
+#define SOON_MS 1000
+
+struct rconn_cluster {
+	struct cluster_pick pick;
+	unsigned n_failed; /* tries in a row */
+	int64_t moved_ms;  /* when the link last fell because of MOVED; 0 = never */
+	char *said;        /* owned: the place that was logged last, or NULL */
+};
+
+static struct rconn_cluster *cluster_of(struct rconn *c)
+{
+	if (!c->cluster) {
+		c->cluster = xcalloc(1, sizeof(*c->cluster));
+		cluster_pick_init(&c->cluster->pick, c->addr.cluster);
+	}
+	return c->cluster;
+}
+
+/* ------------------------------------------------------------------ where to */
+
+void link_go_to_node(struct rconn *c)
+{
+	struct rconn_cluster *k = cluster_of(c);
+	const struct redis_place *node = cluster_pick_whom(&k->pick);
+
+	INVARIANT(node);
+	redis_addr_set_place(&c->addr, node);
+	buf_clear(&c->where);
+	redis_addr_text(&c->addr, &c->where);
+	link_begin_connect(c);
+}
+
+void link_seek_node(struct rconn *c)
+{
+	cluster_pick_begin(&cluster_of(c)->pick);
+	link_go_to_node(c);
+}
+
+int64_t link_patience_ms(const struct rconn *c)
+{
+	const struct rconn_cluster *k = c->cluster;
+	int64_t ms = c->conf->connect_timeout;
+
+	if (!k || k->pick.n < 2)
+		return ms;
+	return min_i64(ms, (int64_t)NODE_MS << min_i64(k->n_failed, DOUBLED_MAX));
+}
+
+bool link_may_hop(const struct rconn *c)
+{
+	/* A refusal is for a person to see, and the others would refuse likewise. */
+	bool is_refused = c->state == GREETING && c->trouble == TROUBLE_DENIED;
+
+	return c->cluster && (c->state == CONNECTING || c->state == GREETING) && !is_refused &&
+	       cluster_pick_has_more(&c->cluster->pick);
+}
+
+int64_t link_fall_delay_ms(struct rconn *c)
+{
+	struct rconn_cluster *k = c->cluster;
+	int64_t now = clock_mono_ms();
+	bool at_once;
+
+	if (!k || c->trouble == TROUBLE_DENIED)
+		return retry_delay_ms(&c->retry, c->trouble, &c->rng);
+	at_once = c->trouble == TROUBLE_MOVED && (!k->moved_ms || now - k->moved_ms > SOON_MS);
+	if (c->trouble == TROUBLE_MOVED)
+		k->moved_ms = now;
+	else
+		k->n_failed++;
+	return at_once ? 0 : retry_delay_ms(&c->retry, TROUBLE_CLUSTER, &c->rng);
+}
+
+/* ------------------------------------------------------------------ what they say */
+
+void link_moved(struct rconn *c, const char *error)
+{
+	struct rconn_cluster *k = cluster_of(c);
+	struct redis_place place = {0};
+	struct buf text = BUF_INIT;
+	bool was_ready = c->state == READY;
+	bool is_new;
+	int slot;
+
+	switch (cluster_says(error, c->addr.host, &place, &slot)) {
+	case CLUSTER_OTHER:
+		link_fail(c, TROUBLE_CLUSTER, "%.200s", error);
+		return;
+	case CLUSTER_ASK:
+		/* The slot is on its way: for now it is this one's, which has no such key any more,
+		 * or not yet. */
+		cluster_pick_stay(&k->pick);
+		link_fail(c, TROUBLE_CLUSTER, "slot %d is being moved away from %s", slot, c->peer);
+		break;
+	case CLUSTER_MOVED:
+		redis_place_text(&place, &text);
+		is_new = cluster_pick_moved(&k->pick, &place) || was_ready;
+		link_fail(c, was_ready ? TROUBLE_MOVED : TROUBLE_CLUSTER,
+			  "slot %d is at %.100s, says %.100s%s", slot, text.data, c->peer,
+			  is_new ? "" : "; but there it could not be used");
+		buf_release(&text);
+		break;
+	}
+	free(place.host);
+}
+
+void link_learn_nodes(struct rconn *c, const struct redisReply *slots)
+{
+	if (c->cluster)
+		cluster_pick_learn(&c->cluster->pick, slots, c->addr.host);
+}
+
+/* ------------------------------------------------------------------ there */
+
+void link_node_proven(struct rconn *c)
+{
+	struct rconn_cluster *k = c->cluster;
+	struct buf place = BUF_INIT;
+
+	if (!k)
+		return;
+	cluster_pick_proven(&k->pick);
+	k->n_failed = 0;
+	if (!c->watches || !c->key)
+		return;
+	redis_place_text(&(struct redis_place){c->addr.host, c->addr.port}, &place);
+	if (!k->said || strcmp(k->said, place.data) != 0) {
+		log_info("\"%s\" is at %s (slot %d)", c->key, place.data, cluster_slot(c->key));
+		free(k->said);
+		k->said = buf_detach(&place);
+	}
+	buf_release(&place);
+}
+
+void link_follow(struct rconn *c, const struct rconn *other)
+{
+	if (c->addr.cluster && other->addr.host)
+		cluster_pick_moved(&cluster_of(c)->pick,
+				   &(struct redis_place){other->addr.host, other->addr.port});
+}
+
+void link_free_cluster(struct rconn *c)
+{
+	struct rconn_cluster *k = c->cluster;
+
+	if (!k)
+		return;
+	cluster_pick_release(&k->pick);
+	free(k->said);
+	free(k);
+}
