@@ -124,8 +124,9 @@ enum need_answer needs_judge(const char *error)
 	static const char *const denied[] = {"NOPERM", "no permissions", NULL};
 	static const char *const unknown[] = {"unknown command", "nknown subcommand",
 					      "nknown Redis command", "unknown sub command", NULL};
-	static const char *const later[] = {"NOAUTH",     "LOADING",    "BUSY ",
-					    "MASTERDOWN", "max number", NULL};
+	static const char *const later[] = {"NOAUTH",      "LOADING", "BUSY ", "MASTERDOWN",
+					    "max number",  "MOVED ",  "ASK ",  "TRYAGAIN",
+					    "CLUSTERDOWN", NULL};
 
 	if (!error)
 		return NEED_HAVE;

@@ -35,6 +35,17 @@ void stale_unlinked(struct stale_guard *g)
 	g->linked_ms = 0;
 }
 
+void stale_unserved(struct stale_guard *g, int64_t now_ms)
+{
+	if (g->linked_ms)
+		g->linked_ms = now_ms;
+}
+
+void stale_other_server(struct stale_guard *g)
+{
+	g->have_offset = false;
+}
+
 void stale_look(struct stale_guard *g, int64_t now_ms, int64_t lease_ms)
 {
 	bool stalled = g->looked_ms && now_ms - g->looked_ms > lease_ms / 2;

@@ -35,6 +35,11 @@ struct stale_guard {
 
 void stale_linked(struct stale_guard *g, int64_t now_ms);
 void stale_unlinked(struct stale_guard *g);
+/* Redis answers, but cannot do what keeps a lease alive: others could not renew theirs, either. The
+ * connection counts from now. */
+void stale_unserved(struct stale_guard *g, int64_t now_ms);
+/* It is another server from now on, with a clock of its own. */
+void stale_other_server(struct stale_guard *g);
 /* To be told each turn of the loop, which is never further apart than the renewals: a longer gap
  * is a stall, and counts as a broken connection. */
 void stale_look(struct stale_guard *g, int64_t now_ms, int64_t lease_ms);

@@ -118,8 +118,8 @@ static void publish_links(struct queue *q)
 static void link_up(struct queue *q, struct rconn *c, struct rconn *other)
 {
 	rconn_hurry(other);
-	if (rconn_is_ready(other) && strcmp(rconn_where(c), rconn_where(other)) != 0)
-		rconn_drop(other, "the other link has found the master elsewhere");
+	if (rconn_is_ready(other) && !rconn_same_server(c, other))
+		rconn_drop_to(other, c, "the other link has found Redis elsewhere");
 	publish_links(q);
 	if (!q->scripts_loaded && stream_any_link(q)) {
 		/* One that Redis does not know would be sent again, behind a read that blocks. */
@@ -128,6 +128,10 @@ static void link_up(struct queue *q, struct rconn *c, struct rconn *other)
 	}
 	if (!stream_linked(q))
 		return;
+	if (strcmp(q->where.data, rconn_where(q->cmd)) != 0)
+		stale_other_server(&q->stale);
+	buf_clear(&q->where);
+	buf_adds(&q->where, rconn_where(q->cmd));
 	stale_linked(&q->stale, clock_boot_ms());
 	q->policy_at_ms = 0;
 	q->events->on_linked(q->w, q, rconn_where(q->cmd));
@@ -304,16 +308,20 @@ static struct queue *queue_open(struct worker *w, const struct queue_events *eve
 	q->no_short_way = q->kind->on_lists;
 	keys_init(&q->keys, w->qc->name);
 	buf_init(&q->record);
+	buf_init(&q->where);
 	list_init(&q->to_settle);
 	list_init(&q->handovers);
 	q->handover_at_ms = q->note_at_ms = INT64_MAX;
 	q->promote_log.every_ms = 1000;
+	q->moving_log.every_ms = 10000;
 	snprintf(q->scan_from, sizeof(q->scan_from), "-");
 	q->last_entry_ms = clock_boot_ms();
 	ev_timer_init(&q->alarm, on_alarm, 0.0, 0.0);
 	stream_new_nonce(q);
 	q->fetch = rconn_new(w->loop, redis, "redisq:starting:fetch", &fetch_events, q);
 	q->cmd = rconn_new(w->loop, redis, "redisq:starting:cmd", &cmd_events, q);
+	rconn_set_key(q->fetch, w->qc->name);
+	rconn_set_key(q->cmd, w->qc->name);
 	rconn_watch_master(q->cmd);
 	rconn_start(q->cmd);
 	rconn_start(q->fetch);
@@ -384,6 +392,7 @@ static void queue_free(struct queue *q)
 	stream_forget_handovers(q);
 	keys_release(&q->keys);
 	buf_release(&q->record);
+	buf_release(&q->where);
 	free(q);
 }
 

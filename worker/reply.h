@@ -14,11 +14,17 @@ enum reply_kind {
 	REPLY_OK,        /* not an error */
 	REPLY_LOST,      /* no reply: the link went down; the command may have been executed */
 	REPLY_NOGROUP,   /* group or stream is gone: create the group at 0, then renew */
-	REPLY_REDIRECT,  /* READONLY, demoted master, MOVED: drop the link, connect again */
+	REPLY_AGAIN,     /* the stream went away under a read that blocked, deleted or to another
+			  * node: read again, the answer to that tells which */
+	REPLY_REDIRECT,  /* READONLY, demoted master: drop the link, connect again */
+	REPLY_MOVED,     /* the queue is at another node of the cluster; nothing was done */
+	REPLY_MOVING,    /* it is on its way there, or the cluster is down (ASK, TRYAGAIN,
+			  * CLUSTERDOWN): try again soon; nothing was done */
 	REPLY_WAIT,      /* LOADING, BUSY, MASTERDOWN, NOREPLICAS, MISCONF ...: try later */
 	REPLY_OOM,       /* out of memory for writes: try later; settlements go on */
 	REPLY_DENIED,    /* NOAUTH, NOPERM: try much later, say so */
-	REPLY_WRONGTYPE, /* a key of ours is something else: the queue cannot be served */
+	REPLY_WRONGTYPE, /* a key of ours is something else (or in another slot, CROSSSLOT): the
+			  * queue cannot be served */
 	REPLY_BUSYGROUP,
 	REPLY_UNKNOWN, /* no such command or option on this server */
 	REPLY_BAD,     /* any other error */

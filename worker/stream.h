@@ -71,6 +71,7 @@ enum stream_phase {
 	X(WAIT, "waiting for the list") \
 	X(SETTLE, "settling") \
 	X(RENEW, "renewing leases") \
+	X(PROMOTE, "moving delayed tasks back") \
 	X(SCAN, "looking for stale entries") \
 	X(TAKE, "taking over entries") \
 	X(CHECKPOINT, "reading a checkpoint") \
@@ -117,6 +118,7 @@ struct queue {
 	struct keys keys;
 	struct rconn *fetch; /* owned */
 	struct rconn *cmd;   /* owned */
+	struct buf where;    /* the server that both ended at the last time */
 	enum stream_phase phase;
 
 	/* Name and claim. */
@@ -183,6 +185,8 @@ struct queue {
 	enum stream_op pause_op;
 	unsigned n_trouble[STREAM_N_OPS]; /* in a row */
 	struct complaint complaint;
+	struct log_limit moving_log; /* a slot that moves, a cluster that is down */
+	bool moved_said;             /* that the url should be cluster:// */
 	ev_timer alarm;
 
 	/* The eviction policy. */
@@ -215,7 +219,8 @@ void stream_complain(struct queue *q, const char *fmt, ...) ATTR_PRINTF(2, 3);
 int64_t stream_complain_due(struct queue *q, int64_t now_ms);
 /*
  * The one reaction to errors: complains, pauses with back-off or drops the
- * links, re-creates the group, refuses the queue. REPLY_LOST is nothing: the link says it itself.
+ * links, re-creates the group, refuses the queue. REPLY_LOST is nothing: the link says it itself,
+ * and so does one that follows MOVED.
  */
 void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op op);
 /* Waits with back-off before anything new is sent. */

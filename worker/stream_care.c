@@ -217,8 +217,13 @@ static void on_promoted(void *arg, const struct redisReply *r)
 	int64_t due = reply_int(reply_at(r, 2), 0);
 
 	q->promoting = false;
-	if (!r) {
+	if (!r || reply_kind(r) == REPLY_MOVED) {
 		q->promote_at_ms = 0; /* as soon as there is a link again */
+		return;
+	}
+	if (reply_kind(r) == REPLY_MOVING) {
+		q->promote_at_ms = now; /* after the pause */
+		stream_trouble(q, r, STREAM_OP_PROMOTE);
 		return;
 	}
 	if (reply_kind(r) != REPLY_OK) {
@@ -229,6 +234,7 @@ static void on_promoted(void *arg, const struct redisReply *r)
 		stream_find_denied(q, r);
 		return;
 	}
+	stream_fine(q, STREAM_OP_PROMOTE);
 	if (moved >= STREAM_PROMOTE_LIMIT)
 		q->promote_at_ms = now; /* more are due */
 	else

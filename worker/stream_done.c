@@ -78,6 +78,8 @@ static void on_done(void *arg, const struct redisReply *r)
 			log_warning("%" PRId64 " tasks that are done had been acknowledged by "
 				    "somebody else",
 				    b->n - n);
+	} else if (reply_kind(r) == REPLY_MOVED || reply_kind(r) == REPLY_MOVING) {
+		stream_trouble(q, r, STREAM_OP_SETTLE);
 	} else if (r) {
 		/* Until the link is made anew: here it does not work. */
 		q->no_short_way = true;

@@ -269,6 +269,8 @@ static void on_groups(void *arg, const struct redisReply *r)
 	case REPLY_LOST: /* ended above */
 	case REPLY_WAIT:
 	case REPLY_REDIRECT:
+	case REPLY_MOVED:
+	case REPLY_MOVING:
 		q->asking_open = false;
 		stream_trouble(q, r, STREAM_OP_OPEN);
 		return;
@@ -280,6 +282,7 @@ static void on_groups(void *arg, const struct redisReply *r)
 		return;
 	case REPLY_OK:
 	case REPLY_NOGROUP:
+	case REPLY_AGAIN:
 	case REPLY_OOM:
 	case REPLY_DENIED:
 	case REPLY_BUSYGROUP:

@@ -6,10 +6,13 @@
  * never does; while any of them waits nothing new is sent, except what keeps our leases alive.
  */
 #include "clock.h"
+#include "cluster.h"
 #include "stream.h"
 
 #define BASE_MS 200
 #define CAP_MS 5000
+/* A slot that moves: work is to go on soon after. */
+#define MOVING_CAP_MS 2000
 /* A permission comes back when somebody has mended it: consuming again within 10 s of that. */
 #define DENIED_CAP_MS 8000
 
@@ -86,6 +89,39 @@ void stream_pause(struct queue *q, enum stream_op op)
 	pause_for(q, op, CAP_MS);
 }
 
+/*
+ * The queue's slot is on its way to another node, or nobody has it. What runs goes on, and is
+ * renewed as soon as that can be done; nothing is taken over for one lease after that, since its
+ * owner could not renew it, either. Also without a cluster:// url: the answers are the same.
+ */
+static void wait_for_slot(struct queue *q, enum stream_op op, const char *text)
+{
+	pause_for(q, op, MOVING_CAP_MS);
+	stale_unserved(&q->stale, clock_boot_ms());
+	log_limited(&q->moving_log, clock_mono_ms(), LOG_WARNING,
+		    "%s: %.200s; waiting for the cluster, running tasks go on", op_word(op), text);
+	q->events->on_wait(q->w, q, text);
+}
+
+/* A node of a cluster, and the url is not cluster://: said once, as it does not go away. */
+static void misplaced(struct queue *q, enum stream_op op, const char *text)
+{
+	bool tls = strncmp(rconn_where(q->cmd), "rediss", 6) == 0;
+	struct buf why = BUF_INIT;
+
+	cluster_advice(text, "host", tls, &why);
+	if (q->phase != STREAM_OPEN) {
+		stream_refuse(q, why.data);
+	} else {
+		pause_for(q, op, DENIED_CAP_MS);
+		if (!q->moved_said)
+			stream_complain(q, "%s: %s", op_word(op), why.data);
+		q->moved_said = true;
+		q->events->on_wait(q->w, q, why.data);
+	}
+	buf_release(&why);
+}
+
 void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op op)
 {
 	enum reply_kind kind = reply_kind(r);
@@ -99,6 +135,17 @@ void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op 
 	case REPLY_NOGROUP:
 		stream_complain(q, "%s: %s; creating the group again", op_word(op), text);
 		stream_recreate_group(q);
+		return;
+	case REPLY_AGAIN:
+		stream_complain(q, "%s: %s; reading again", op_word(op), text);
+		return;
+	case REPLY_MOVED:
+		/* In a cluster the link itself falls, and follows. */
+		if (!rconn_is_cluster(q->cmd))
+			misplaced(q, op, text);
+		return;
+	case REPLY_MOVING:
+		wait_for_slot(q, op, text);
 		return;
 	case REPLY_REDIRECT:
 		/* The new link may well end at the same server: not more often than this. */

@@ -68,6 +68,36 @@ static void test_stale_needs_a_lease_without_a_stall(void **state)
 	assert_false(stale_allowed(&g, 30000, 2000));
 }
 
+/* A slot that moves for longer than the lease: nobody could renew. */
+static void test_stale_needs_a_lease_of_service(void **state)
+{
+	struct stale_guard g = {0};
+
+	(void)state;
+	stale_unserved(&g, 500); /* without a link there is nothing to begin anew */
+	assert_false(stale_allowed(&g, 9000, 2000));
+	stale_linked(&g, 1000);
+	assert_true(stale_allowed(&g, 3000, 2000));
+	stale_unserved(&g, 3500);
+	stale_unserved(&g, 4000);
+	assert_false(stale_allowed(&g, 5999, 2000));
+	assert_true(stale_allowed(&g, 6000, 2000));
+}
+
+/* The clock of another node says nothing about a jump. */
+static void test_another_clock_is_no_jump(void **state)
+{
+	struct stale_guard g = {0};
+
+	(void)state;
+	stale_linked(&g, 1000);
+	assert_false(stale_redis_time(&g, 1700000000000, 4000, 2000));
+	stale_other_server(&g);
+	assert_false(stale_redis_time(&g, 1700000900000, 4000, 2000));
+	assert_true(stale_allowed(&g, 4000, 2000));
+	assert_true(stale_redis_time(&g, 1700000000000, 4000, 2000));
+}
+
 static void test_clock_jump(void **state)
 {
 	static const struct {
@@ -129,6 +159,8 @@ int main(void)
 		cmocka_unit_test(test_fresh),
 		cmocka_unit_test(test_stale_needs_a_lease_of_link),
 		cmocka_unit_test(test_stale_needs_a_lease_without_a_stall),
+		cmocka_unit_test(test_stale_needs_a_lease_of_service),
+		cmocka_unit_test(test_another_clock_is_no_jump),
 		cmocka_unit_test(test_clock_jump),
 		cmocka_unit_test(test_released),
 		cmocka_unit_test(test_extras),
