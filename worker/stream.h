@@ -38,6 +38,7 @@
 #define STREAM_BLOCK_MS 2000
 #define STREAM_BLOCK_IDLE_MS 5000 /* after STREAM_LONG_IDLE_MS without an entry */
 #define STREAM_LONG_IDLE_MS 5000
+#define STREAM_BLOCK_UNENDABLE_MS 1000 /* where CLIENT UNBLOCK is refused: a stop waits for it */
 #define STREAM_SETTLE_BATCH 64
 #define STREAM_PROMOTE_LIMIT 128
 #define STREAM_SCAN_PAGE 100
@@ -139,6 +140,7 @@ struct queue {
 	int64_t read_sent_ms;
 	int64_t last_entry_ms;
 	bool maybe_more; /* the last read brought entries: read on without BLOCK */
+	bool no_unblock; /* CLIENT UNBLOCK is refused */
 
 	/* Of a list only. */
 	bool arrived; /* something may have been moved to us that is nobody's task yet */
@@ -246,6 +248,9 @@ void stream_refuse(struct queue *q, const char *why);
 void stream_read(struct queue *q, int64_t now_ms);
 /* The longest BLOCK of this queue. */
 int64_t stream_block_max_ms(const struct queue *q);
+/* How long a read that is sent now blocks: longer when nothing came for long, but no longer than a
+ * stop may take where it cannot be ended. */
+int64_t stream_block_ms(const struct queue *q, int64_t now);
 void stream_unblock(struct queue *q);
 /* An entry that is ours now. */
 struct arrival {

@@ -136,17 +136,10 @@ static void on_moved(void *arg, const struct redisReply *r)
 	q->arrived = reply_is_string(r);
 }
 
-/* Where it cannot be ended (CLIENT ID is of 5.0) no wait is longer than a stop may take. Before 6.0
- * whole seconds only. */
+/* Before 6.0 whole seconds only. */
 static int64_t wait_ms(const struct queue *q, int64_t now)
 {
-	int64_t ms = now - q->last_entry_ms > STREAM_LONG_IDLE_MS ? STREAM_BLOCK_IDLE_MS
-								  : STREAM_BLOCK_MS;
-
-	ms = min_i64(ms, stream_block_max_ms(q));
-	if (rconn_client_id(q->fetch) == 0)
-		ms = 1000;
-	return max_i64(ms / 1000, 1) * 1000;
+	return max_i64(stream_block_ms(q, now) / 1000, 1) * 1000;
 }
 
 static void wait_for_item(struct queue *q, int64_t now)

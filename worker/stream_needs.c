@@ -2,7 +2,7 @@
  * stream_needs.c - finds out what this Redis lets us do: when both links are new, what a worker can
  * do without (an old server, a managed one, an ACL) is tried and said if it has changed; when
  * something is not permitted, everything is tried, to say which commands and which keys. Errors of
- * scripts do not tell. Nothing depends on the answers.
+ * scripts do not tell. One answer has an effect: without CLIENT UNBLOCK no read blocks for long.
  */
 #include "clock.h"
 #include "needs.h"
@@ -65,6 +65,8 @@ static void on_row(void *arg, const struct redisReply *r)
 		a->is_lost = true;
 	else
 		answer = needs_judge(reply_kind(r) == REPLY_OK ? NULL : reply_error_text(r));
+	if (a->who == NEED_OPTION && strcmp(n->acl, "client|unblock") == 0)
+		a->q->no_unblock = answer == NEED_NO_COMMAND || answer == NEED_UNKNOWN;
 	if (answer != NEED_HAVE && answer != NEED_NOT_TOLD) {
 		if (a->who == NEED_OPTION)
 			buf_addf(&a->without, "%s%s (%s)", a->without.len ? ", " : "", n->acl,

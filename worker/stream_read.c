@@ -155,10 +155,20 @@ int64_t stream_block_max_ms(const struct queue *q)
 	return min_i64(STREAM_BLOCK_IDLE_MS, q->c->lease / 4);
 }
 
+int64_t stream_block_ms(const struct queue *q, int64_t now)
+{
+	int64_t ms = now - q->last_entry_ms > STREAM_LONG_IDLE_MS ? STREAM_BLOCK_IDLE_MS
+								  : STREAM_BLOCK_MS;
+
+	if (rconn_client_id(q->fetch) == 0 || q->no_unblock)
+		ms = STREAM_BLOCK_UNENDABLE_MS;
+	return min_i64(ms, stream_block_max_ms(q));
+}
+
 void stream_read(struct queue *q, int64_t now)
 {
 	bool block = !q->maybe_more;
-	int64_t block_ms = 0;
+	int64_t block_ms = block ? stream_block_ms(q, now) : 0;
 	struct args a;
 	int n;
 
@@ -167,11 +177,6 @@ void stream_read(struct queue *q, int64_t now)
 	n = ledger_ask(&q->w->ledger, LEDGER_READ, worker_may_ask(q->w));
 	if (n == 0)
 		return;
-	if (block) {
-		block_ms = stream_block_max_ms(q);
-		if (now - q->last_entry_ms <= STREAM_LONG_IDLE_MS)
-			block_ms = min_i64(block_ms, STREAM_BLOCK_MS);
-	}
 	args_init(&a);
 	args_str(&a, "XREADGROUP");
 	args_str(&a, "GROUP");

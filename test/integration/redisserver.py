@@ -19,6 +19,25 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SERVER = os.environ.get("REDISQ_REDIS_SERVER", "redis-server")
 # REDISQ_ACL=1: supervisors and workers are a user who may do no more than is documented.
 WITH_ACL = os.environ.get("REDISQ_ACL", "") == "1"
+# REDISQ_MANAGED=1: what managed services take away (ElastiCache, Memorystore) has secret names, which
+# only the tests know.
+MANAGED = os.environ.get("REDISQ_MANAGED", "") == "1"
+TAKEN_AWAY = ("ACL", "BGREWRITEAOF", "BGSAVE", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG",
+              "LATENCY", "MIGRATE", "MODULE", "MONITOR", "REPLICAOF", "SAVE", "SHUTDOWN", "SLAVEOF")
+
+
+def secret_name(command):
+    return "SECRET-" + command
+
+
+class _Knowing(redis.UnixDomainSocketConnection):
+    """Says the secret names."""
+
+    def pack_command(self, *args):
+        first, *rest = args[0].split(" ", 1)  # redis-py also says "CLIENT LIST", as one word
+        if first.upper() in self.secrets:
+            args = (" ".join([secret_name(first.upper())] + rest), *args[1:])
+        return super().pack_command(*args)
 
 
 def documented(part):
@@ -61,12 +80,14 @@ class RedisServer:
         self.dir = str(tmp_path)
         self.env = dict(os.environ, **(env or {}))
         self.options = startable([str(o) for o in options])
+        self.secrets = [c for c in TAKEN_AWAY if MANAGED and c not in self.options]
+        self.options += [w for c in self.secrets for w in ("--rename-command", c, secret_name(c))]
         self.run_dir = tempfile.mkdtemp(prefix="rqr", dir="/tmp")  # unix paths are short
         self.socket = os.path.join(self.run_dir, "r.sock")
         self.log = os.path.join(self.dir, "redis.log")
         self.proc = None
         self.user, self.acl, self.expects_denials = "default", [], False
-        if WITH_ACL and "ACL" not in self.options:
+        if WITH_ACL and "ACL" not in self.options + self.secrets:
             self.user = "worker"
             self.acl = (["on", ">secret", "resetchannels", "-@all", "+select"] +
                         documented("worker") + documented("option"))
@@ -89,7 +110,7 @@ class RedisServer:
             (["--user", "worker"] + self.acl if self.acl else []) +
             [str(o) for o in more],
             stdin=subprocess.DEVNULL, env=self.env)
-        self.r = redis.Redis(unix_socket_path=self.socket, socket_timeout=20)
+        self.r = self.client(socket_timeout=20)
 
         def answers():
             if self.proc.poll() is not None:
@@ -103,6 +124,12 @@ class RedisServer:
             except redis.exceptions.ConnectionError:
                 return False
         return wait_until(answers, what="redis-server answers") != "ended"
+
+    def client(self, **how):
+        """To its unix socket; knows the secret names."""
+        knowing = type("Knowing", (_Knowing,), {"secrets": self.secrets})
+        return redis.Redis(connection_pool=redis.ConnectionPool(
+            connection_class=knowing, path=self.socket, **how))
 
     def permit(self, *words):
         """From now on the user of REDISQ_ACL may do this, too."""

@@ -8,7 +8,7 @@ import threading
 import redis
 
 from links import length
-from redisserver import RedisServer
+from redisserver import MANAGED, SERVER, TAKEN_AWAY, RedisServer, secret_name
 from waiting import wait_until
 
 
@@ -32,13 +32,16 @@ class Sentinel:
                  "sentinel monitor mymaster 127.0.0.1 %d %d" % (master_port, quorum),
                  "sentinel down-after-milliseconds mymaster 1000",
                  "sentinel failover-timeout mymaster 4000"]
+        if MANAGED:  # a provider tells his own Sentinels
+            words += ["sentinel rename-command mymaster %s %s" % (c, secret_name(c))
+                      for c in TAKEN_AWAY]
         if self.password:
             words += ["requirepass " + self.password, "sentinel sentinel-pass " + self.password]
         with open(self.conf, "w") as f:
             f.write("\n".join(words) + "\n")
 
     def start(self):
-        self.proc = subprocess.Popen(["redis-server", self.conf, "--sentinel"],
+        self.proc = subprocess.Popen([SERVER, self.conf, "--sentinel"],
                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.r = redis.Redis(port=self.port, password=self.password, socket_timeout=5)
 

@@ -208,9 +208,8 @@ def test_missing_and_unreadable_files(run, tmp_path):
 
 
 def test_passwords_with_semicolons_and_hashes_are_intact(sup, server, journal):
-    import redis
     server.r.config_set("requirepass", "a ;b #c")
-    server.r = redis.Redis(unix_socket_path=server.socket, password="a ;b #c")
+    server.r = server.client(password="a ;b #c")
     s = sup(queues={"q": {"handler": journal.handler()}}, redis={"password": "a ;b #c"},
             supervisor={"workers": 1})
     s.wait_ready(1)

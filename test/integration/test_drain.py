@@ -5,9 +5,17 @@ import signal
 import pytest
 
 import procs
+from links import Links
 from waiting import stays, wait_until
 
 BACKENDS = ("stream", "list")
+
+
+@pytest.fixture
+def links(server):
+    x = Links(server.port)
+    yield x
+    x.close()
 
 
 @pytest.mark.timeout(200)
@@ -143,13 +151,28 @@ def test_a_blocked_read_is_ended_at_once(sup, server, journal):
     assert not server.consumers("q") and not [w for w in rows if procs.alive(w["pid"])]
 
 
-def test_idle_stop_without_the_right_to_unblock(sup, server, journal):
-    server.r.execute_command("ACL", "SETUSER", "w", "on", ">pw", "~*", "+@all",
-                             "-client|unblock", "-client|kill")
+def wait_of(words):
+    """ms that this read blocks, or None."""
+    if words[0] in (b"BLMOVE", b"BRPOPLPUSH"):
+        return 1000 * int(words[-1])
+    return int(words[words.index(b"BLOCK") + 1]) if b"BLOCK" in words else None
+
+
+@pytest.mark.parametrize("taken", ["unblock", "client"])
+def test_idle_stop_without_the_right_to_unblock(sup, server, links, journal, taken):
+    """It waits until the read has ended, so no read is long."""
+    server.r.execute_command("ACL", "SETUSER", "w", "on", ">pw", "~*", "+@all", "-client")
+    if taken == "unblock":
+        server.r.execute_command("ACL", "SETUSER", "w", "+client|id", "+client|setname")
+    waits = []
+    links.refuse = lambda words: waits.append(wait_of(words))  # refuses none
     s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
-            redis={"url": "redis://w:pw@127.0.0.1:%d/0" % server.port})
+            redis={"url": links.url, "username": "w", "password": "pw"})
     s.wait_ready(1)
     server.add("q", b"x")
     server.wait_empty("q")
+    del waits[:]
+    wait_until(lambda: any(waits), 20, "a read that blocks")
+    assert max(w for w in waits if w) == 1000
     assert s.stop(15) == 0
     assert not server.consumers("q")

@@ -178,7 +178,7 @@ def test_a_fetch_without_a_permission_loses_nothing_and_makes_no_copies(p, comma
     p.r.brpoplpush("q", p.arrived_key("me"), 1)
     p.r.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">x", "~*", "+@all",
                         "-" + command)
-    rich, p.r = p.r, redis.Redis(unix_socket_path=p.server.socket, username="poor", password="x")
+    rich, p.r = p.r, p.server.client(username="poor", password="x")
     for _ in range(3):
         with pytest.raises(redis.exceptions.RedisError):
             p.fetch("me", "n1", 2)

@@ -139,11 +139,10 @@ def test_links_are_named_after_the_consumer(sup, server, journal):
 
 
 def test_unix_socket_and_database_number(sup, server, journal):
-    import redis
     s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
             redis={"url": "unix://%s?db=3" % server.socket})
     s.wait_ready(1)
-    server.r = redis.Redis(unix_socket_path=server.socket, db=3)
+    server.r = server.client(db=3)
     server.add("q", "x")
     journal.wait_ended(1)
     wait_until(lambda: server.xlen("q") == 0)

@@ -313,7 +313,7 @@ def test_a_key_of_a_wrong_type_costs_no_entry(p, name):
 def as_user(p, command):
     p.r.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">x", "~*", "+@all",
                         "-" + command)
-    poor = redis.Redis(unix_socket_path=p.server.socket, username="poor", password="x")
+    poor = p.server.client(username="poor", password="x")
     return poor
 
 

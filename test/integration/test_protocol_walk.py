@@ -27,7 +27,7 @@ class Walk(Protocol):
         self.dead_max = 12
         self.rich = self.r
         self.r.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">x", "~*", "+@all")
-        self.poor = redis.Redis(unix_socket_path=server.socket, username="poor", password="x")
+        self.poor = server.client(username="poor", password="x")
         self.workers = {}   # name -> (nonce, {id: token} it believes in)
         self.zombies = []   # (name, id, token) of the dead
         self.n_added = self.n_names = 0

@@ -131,7 +131,7 @@ def save_again(t):
 def spin(t):
     def run():
         try:
-            redis.Redis(unix_socket_path=t.server.socket).eval("while true do end", 0)
+            t.server.client().eval("while true do end", 0)
         except redis.exceptions.RedisError:
             pass        # killed
     config(lua_time_limit="100")(t)  # busy-reply-threshold, in words of all versions
