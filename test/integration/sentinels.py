@@ -8,7 +8,7 @@ import threading
 import redis
 
 from links import length
-from redisserver import MANAGED, SERVER, TAKEN_AWAY, RedisServer, secret_name
+from redisserver import MANAGED, SERVER, TAKEN_AWAY, RedisServer, secret_name, version
 from waiting import wait_until
 
 
@@ -36,7 +36,8 @@ class Sentinel:
             words += ["sentinel rename-command mymaster %s %s" % (c, secret_name(c))
                       for c in TAKEN_AWAY]
         if self.password:
-            words += ["requirepass " + self.password, "sentinel sentinel-pass " + self.password]
+            words += ["requirepass " + self.password]
+            words += ["sentinel sentinel-pass " + self.password] if version() >= (6, 2) else []
         with open(self.conf, "w") as f:
             f.write("\n".join(words) + "\n")
 
@@ -96,7 +97,7 @@ class Fleet:
             for i in range(n_servers):
                 path = tmp_path / ("redis%d" % i)
                 path.mkdir()
-                of = ["--replicaof", "127.0.0.1 %d" % self.servers[0].port] if i else []
+                of = ["--replicaof", "127.0.0.1", self.servers[0].port] if i else []
                 self.servers.append(RedisServer(path, "--repl-diskless-sync-delay", "0", *of))
             for i in range(n_sentinels):
                 self.sentinels.append(Sentinel(tmp_path, i, self.servers[0].port,

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from redisserver import version
+
 GROUP = "redisq"
 ALL_BYTES = bytes(range(256)) + b"\r\n\xff\xfe\x00"
 
@@ -245,7 +247,8 @@ def test_stats_counts_every_place(ctl, server):
     s = stats(ctl)
     assert (s["waiting"], s["running"], s["delayed"], s["held"], s["dead"], s["done"],
             s["dropped"], s["consumers"], s["backlog"]) == (6, 3, 2, 1, 1, 1, 2, 1, 8)
-    assert s["accepted"] == 10 and s["oldest_age_ms"] >= 0
+    # Before 7.0 Redis does not count what is added: it is what is in all places.
+    assert s["accepted"] == (10 if version() >= (7,) else 16) and s["oldest_age_ms"] >= 0
     table = ctl.ok("stats", "q")
     assert "2 dropped" in table and max(map(len, table.splitlines())) <= 80
 
@@ -255,8 +258,12 @@ def test_stats_finds_trimming(ctl, server):
         server.r.xadd("q", {"payload": i})
     server.r.xtrim("q", maxlen=3, approximate=False)
     s = stats(ctl)
-    assert (s["accepted"], s["waiting"], s["trimmed"]) == (10, 3, 7)
-    assert "7 were removed" in ctl.ok("stats", "q")
+    if version() >= (7,):
+        assert (s["accepted"], s["waiting"], s["trimmed"]) == (10, 3, 7)
+        assert "7 were removed" in ctl.ok("stats", "q")
+    else:  # it cannot be told, and is not claimed
+        assert (s["accepted"], s["waiting"], s["trimmed"]) == (3, 3, 0)
+        assert "removed" not in ctl.ok("stats", "q")
 
 
 def test_stats_with_on_done_ack(ctl, server):

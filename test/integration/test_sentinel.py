@@ -27,7 +27,7 @@ def small(tmp_path):
 @pytest.fixture
 def replica(tmp_path, server):
     (tmp_path / "replica").mkdir()
-    made = RedisServer(tmp_path / "replica", "--replicaof", "127.0.0.1 %d" % server.port)
+    made = RedisServer(tmp_path / "replica", "--replicaof", "127.0.0.1", server.port)
     yield made
     made.close()
 

@@ -171,7 +171,7 @@ def test_a_counter_of_another_kind_costs_no_task(script):
     script.add(b"a")
     task, = script.read("w1", 1)
     script.r.set(script.counters, "x")
-    assert refused(lambda: script.done(task[0])).startswith("WRONGTYPE")
+    assert "WRONGTYPE " in refused(lambda: script.done(task[0]))
     assert script.places() == {"a": ["running"]}
 
 

@@ -161,14 +161,7 @@ def test_an_eviction_policy_is_warned_about(sup, server, journal):
 
 def test_a_redis_that_loads_its_data_is_waited_for_at_the_start(sup, server, journal):
     server.add("q", *[b"x"] * 3)
-    with server.r.pipeline() as p:
-        for n in range(3000):
-            p.set("fill%d" % n, "x")
-        p.execute()
-    server.r.save()
-    server.stop()
-    server.start("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024",
-                 loaded=False)
+    server.start_loading()
     s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"ready_timeout": "500ms"})
     pids = wait_until(lambda: len(s.pids()) == 2 and sorted(s.pids()))
     wait_until(lambda: "LOADING" in s.log("q"))

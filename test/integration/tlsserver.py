@@ -82,8 +82,10 @@ class TlsServer(RedisServer):
         self.bind = bind
         self.tls_port = None
         self.is_settled = False
-        self.tls_options = ["--tls-cert-file", certs.crt(cert), "--tls-key-file", certs.key(cert),
-                            "--tls-ca-cert-file", certs.crt("ca"), "--tls-auth-clients", clients]
+        self.tls_options = ["--tls-cert-file", certs.crt("shown"), "--tls-key-file",
+                            certs.key("shown"), "--tls-ca-cert-file", certs.crt("shown-ca"),
+                            "--tls-auth-clients", clients]
+        self._put(cert, "ca")
         super().__init__(tmp_path, *options)
         self.is_settled = True
 
@@ -98,6 +100,10 @@ class TlsServer(RedisServer):
 
     def show(self, cert, ca="ca"):
         """Shows another certificate to new clients."""
-        self.r.execute_command("CONFIG", "SET", "tls-cert-file", self.certs.crt(cert),
-                               "tls-key-file", self.certs.key(cert), "tls-ca-cert-file",
-                               self.certs.crt(ca))
+        self._put(cert, ca)
+        self.r.config_set("tls-cert-file", self.certs.crt("shown"))  # has all three read again
+
+    def _put(self, cert, ca):
+        replace(self.certs.crt("shown"), self.certs.crt(cert))
+        replace(self.certs.key("shown"), self.certs.key(cert))
+        replace(self.certs.crt("shown-ca"), self.certs.crt(ca))
