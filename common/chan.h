@@ -21,7 +21,7 @@
  *   cleared              I was set aside; none is left
  *   replace TEXT         a task does not stop, and only my end can stop it: I take nothing new;
  *                        said again until I am told to drain
- *   again ID             an entry that another had before runs here now
+ *   again PARTITION ID   an entry that another had before runs here now
  * supervisor -> worker
  *   credit N             N more tasks may run at once here
  *   drain MS             fetch nothing new, finish, leave; stop handlers after MS (0 = no limit)
@@ -30,9 +30,10 @@
  *   scan                 somebody released entries: look for them now
  *   quarantine           you are set aside: run suspects, one at a time, until none is left
  *   ordinary             you are not set aside any more: take any task again
- *   dead N NAME NONCE RUN-ID FETCH-ID CMD-ID CHARGE CAUSE    order N: a worker died, and its
- *   ran N ID TOKEN ...   handlers are gone; this is what it ran (as many a line as fit);
- *   handover N           now let everyone have what it had pending (common/obituary.h)
+ *   dead N PARTITION NAME NONCE RUN-ID FETCH-ID CMD-ID CHARGE CAUSE    order N: a worker died, and
+ *   ran N ID TOKEN ...   its handlers are gone; this is what it ran of that partition of the queue
+ *                        (as many a line as fit);
+ *   handover N           now let everyone have what it had pending there (common/obituary.h)
  */
 #ifndef REDISQ_CHAN_H
 #define REDISQ_CHAN_H

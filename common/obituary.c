@@ -88,7 +88,7 @@ static const char *or_dash(const char *text)
 
 void obituary_write(const struct obituary *o, struct buf *lines)
 {
-	buf_addf(lines, "dead %" PRIu32 " ", o->order);
+	buf_addf(lines, "dead %" PRIu32 " %d ", o->order, o->partition);
 	percent_encode(o->consumer, lines);
 	buf_addf(lines, " %s %s %" PRId64 " %" PRId64 " %d %s\n", or_dash(o->nonce),
 		 or_dash(o->run_id), o->client_id[0], o->client_id[1], o->charge, o->cause);
@@ -148,11 +148,11 @@ bool obituary_read_dead(struct obituary *o, const char *rest)
 {
 	struct buf name = BUF_INIT;
 	const char *word;
-	uint64_t order, charge, fetch_id, cmd_id;
+	uint64_t order, partition, charge, fetch_id, cmd_id;
 	size_t n;
 	bool fine;
 
-	if (!number(&rest, UINT32_MAX, &order))
+	if (!number(&rest, UINT32_MAX, &order) || !number(&rest, PARTITIONS_MAX - 1, &partition))
 		return false;
 	n = next_word(&rest, &word);
 	fine = n > 0 && percent_decode(slice_of(word, n), &name) &&
@@ -162,6 +162,7 @@ bool obituary_read_dead(struct obituary *o, const char *rest)
 	       number(&rest, 1, &charge);
 	if (fine) {
 		o->order = (uint32_t)order;
+		o->partition = (int)partition;
 		o->client_id[0] = (int64_t)fetch_id;
 		o->client_id[1] = (int64_t)cmd_id;
 		o->charge = charge != 0;

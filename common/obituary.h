@@ -1,6 +1,7 @@
 /*
- * obituary.h - what the supervisor knows of a dead worker and tells the one that hands over its
- * tasks: the words "dead", "ran" and "handover" of chan.h, built and read. Plain code.
+ * obituary.h - what the supervisor knows of a dead worker, in one partition of its queue, and tells
+ * the one that hands over its tasks: the words "dead", "ran" and "handover" of chan.h, built and
+ * read. Plain code.
  */
 #ifndef REDISQ_OBITUARY_H
 #define REDISQ_OBITUARY_H
@@ -25,6 +26,7 @@ struct obituary_task {
 
 struct obituary {
 	uint32_t order;            /* number of the supervisor's, for the answers */
+	int partition;             /* of the queue: each has names and tasks of its own */
 	char *consumer;            /* owned; NULL = nobody */
 	char nonce[36];            /* of its claim */
 	char run_id[44];           /* of the server its links belonged to, "" = unknown */

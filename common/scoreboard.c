@@ -89,18 +89,18 @@ static void row_end(struct board_task *t)
 	atomic_fetch_add_explicit(&t->seq, 1, memory_order_acq_rel);
 }
 
-void board_set_task(struct board *b, uint32_t i, const char *id, uint64_t token, int attempt,
-		    int64_t started_ms, pid_t pgid)
+void board_set_task(struct board *b, uint32_t i, const struct board_task *from)
 {
 	struct board_task *t = &b->tasks[i];
 
 	INVARIANT(i < b->n_tasks);
 	row_begin(t);
-	slice_text(slice_str(id), t->id, sizeof(t->id));
-	t->token = token;
-	t->attempt = attempt;
-	t->started_ms = started_ms;
-	t->pgid = pgid;
+	memcpy(t->id, from->id, sizeof(t->id));
+	t->token = from->token;
+	t->attempt = from->attempt;
+	t->started_ms = from->started_ms;
+	t->pgid = from->pgid;
+	t->partition = from->partition;
 	row_end(t);
 }
 
@@ -113,6 +113,21 @@ void board_clear_task(struct board *b, uint32_t i)
 	t->id[0] = '\0';
 	t->pgid = 0;
 	row_end(t);
+}
+
+void board_clear_names(struct board *b)
+{
+	for (size_t i = 0; i < ARRAY_LEN(b->names); i++)
+		if (b->names[i].consumer[0]) /* else its page need not be there */
+			b->names[i].consumer[0] = '\0';
+}
+
+bool board_has_name(const struct board *b)
+{
+	for (size_t i = 0; i < ARRAY_LEN(b->names); i++)
+		if (b->names[i].consumer[0])
+			return true;
+	return false;
 }
 
 static _Atomic int32_t *group_at(struct board *b, uint32_t i)

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "base.h"
+#include "partition.h"
 
 #define BOARD_MAGIC 0x72715342u /* "rqSB" */
 #define BOARD_ID_MAX 48
@@ -31,7 +32,17 @@ struct board_task {
 	uint64_t token;        /* PEL delivery count */
 	int64_t started_ms;    /* boot clock */
 	int32_t pgid;          /* group of the handler's process for it, 0 = none */
+	int32_t partition;     /* of the queue (partition.h); 0 where there is but one */
 	char id[BOARD_ID_MAX]; /* entry id */
+};
+
+/* Under which name, and over which links, a partition of the queue is served. */
+struct board_name {
+	_Atomic int64_t client_id[2]; /* CLIENT ID of the fetch and cmd links, 0 = unknown */
+	char run_id[44];              /* of the server those belong to */
+	char nonce[36];               /* of the claim */
+	/* Empty before it has one, and when it leaves in good order: nothing is left under it. */
+	char consumer[BOARD_NAME_MAX];
 };
 
 struct board {
@@ -47,12 +58,8 @@ struct board {
 	_Atomic int64_t done;
 	_Atomic int64_t failed;
 	_Atomic int64_t lost_leases;
-	_Atomic int64_t log_dropped;  /* lines */
-	_Atomic int64_t client_id[2]; /* CLIENT ID of the fetch and cmd links, 0 = unknown */
-	char run_id[44];              /* of the server those belong to */
-	char nonce[36];               /* of the claim */
-	/* Empty before it has one, and when it leaves in good order: nothing is left under it. */
-	char consumer[BOARD_NAME_MAX];
+	_Atomic int64_t log_dropped; /* lines */
+	struct board_name names[PARTITIONS_MAX];
 	struct board_task tasks[]; /* n_tasks, and after them n_groups x _Atomic int32_t */
 };
 
@@ -63,14 +70,17 @@ struct board *board_create(uint32_t n_tasks, uint32_t n_groups, int *fd);
 struct board *board_attach(int fd);
 void board_unmap(struct board *b);
 
-/* Writer: fills or frees row `i`. */
-void board_set_task(struct board *b, uint32_t i, const char *id, uint64_t token, int attempt,
-		    int64_t started_ms, pid_t pgid);
+/* Writer: fills (`seq` apart) or frees row `i`. */
+void board_set_task(struct board *b, uint32_t i, const struct board_task *t);
 void board_clear_task(struct board *b, uint32_t i);
 /* Writer: the group of kept process `i`; 0 = there is none (any more). */
 void board_set_group(struct board *b, uint32_t i, pid_t pgid);
 /* Reader: the same. */
 pid_t board_group(struct board *b, uint32_t i);
+/* Writer: nothing is left in Redis under any name of ours. */
+void board_clear_names(struct board *b);
+/* Reader: is there one? */
+bool board_has_name(const struct board *b);
 /* Reader: false when the row is free. */
 bool board_read_task(struct board *b, uint32_t i, struct board_task *out);
 

@@ -108,11 +108,14 @@ static bool is_shortage(const struct last_exit *how)
 					     how->code == EMFILE || how->code == ENFILE);
 }
 
-static enum restart_death whose_death(const struct proc *p, const struct obituary *who)
+static enum restart_death whose_death(const struct proc *p, const struct obituary *who, int n_who)
 {
 	if (!p->was_ready)
 		return RESTART_BEFORE_READY;
-	return who->charge && who->n_ran > 0 ? RESTART_CHARGED : RESTART_IDLE;
+	for (int i = 0; i < n_who; i++)
+		if (who[i].charge && who[i].n_ran > 0)
+			return RESTART_CHARGED;
+	return RESTART_IDLE;
 }
 
 static enum proc_event after_death_of_current(struct slot *s, struct proc *p,
@@ -186,9 +189,10 @@ static void on_swept(void *arg, struct proc *p ATTR_UNUSED, int64_t order)
 	house_changed(f->house); /* it may have been all that held a successor's credit */
 }
 
-static void on_again(void *arg, struct proc *p, const char *id)
+static void on_again(void *arg, struct proc *p, int partition, const char *id)
 {
-	handovers_runs_again(&((struct slot *)arg)->fleet->handovers, p, id, clock_mono_ms());
+	handovers_runs_again(&((struct slot *)arg)->fleet->handovers, p, partition, id,
+			     clock_mono_ms());
 }
 
 static void on_suspects(void *arg, struct proc *p)
@@ -210,15 +214,16 @@ static void on_replace(void *arg, struct proc *p)
 }
 
 static enum proc_event on_death(void *arg, struct proc *p, const struct last_exit *how,
-				struct groups *left, struct obituary *who)
+				struct groups *left, struct obituary *who, int n_who)
 {
 	struct slot *s = arg;
 	struct fleet *f = s->fleet;
-	enum restart_death death = whose_death(p, who);
+	enum restart_death death = whose_death(p, who, n_who);
 
 	fleet_forget_suspects_of(f, p);
 	handovers_heir_died(&f->handovers, p);
-	handovers_add(&f->handovers, who, p->slot, p->died_ms);
+	for (int i = 0; i < n_who; i++)
+		handovers_add(&f->handovers, &who[i], p->slot, p->died_ms);
 	house_changed(f->house);
 
 	tally_add_board(&s->past, p->board);

@@ -201,8 +201,8 @@ void handovers_swept(struct handovers *h, int64_t number)
 		drop(o);
 }
 
-void handovers_runs_again(struct handovers *h, const struct proc *heir, const char *id,
-			  int64_t now_ms)
+void handovers_runs_again(struct handovers *h, const struct proc *heir, int partition,
+			  const char *id, int64_t now_ms)
 {
 	struct obituary_task key = {.token = 0};
 	struct list *it;
@@ -212,7 +212,7 @@ void handovers_runs_again(struct handovers *h, const struct proc *heir, const ch
 	for (it = h->orders.prev; it != &h->orders; it = it->prev) {
 		const struct order *o = list_entry(it, struct order, link);
 
-		if (o->who.n_ran == 0 ||
+		if (o->who.n_ran == 0 || o->who.partition != partition ||
 		    !bsearch(&key, o->who.ran, (size_t)o->who.n_ran, sizeof(*o->who.ran), by_id))
 			continue;
 		log_info("task %s of %s runs again in %s, %" PRId64 " ms after the death", id,

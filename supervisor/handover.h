@@ -1,9 +1,10 @@
 /*
  * handover.h - the orders of one queue to let others have what a dead worker had pending.
  *
- * An order is made when a worker and its handlers are gone, given to a ready worker of the queue,
- * and kept until that one says that it is done; one that does not answer in time, or dies, loses it
- * to another. Doing it twice changes nothing, so nothing here needs to be sure.
+ * An order is made, for each partition of the queue, when a worker and its handlers are gone, given
+ * to a ready worker of the queue, and kept until that one says that it is done; one that does not
+ * answer in time, or dies, loses it to another. Doing it twice changes nothing, so nothing here
+ * needs to be sure.
  *
  * An order may be long: a worker has one at a time to answer, and gets none while it has not read
  * what it was told before. Each time an order is given again it is waited for twice as long.
@@ -51,8 +52,8 @@ enum handed {
 enum handed handovers_handed(struct handovers *h, struct proc *heir, int64_t number, int64_t moved,
 			     int64_t now_ms);
 void handovers_swept(struct handovers *h, int64_t number);
-/* Task `id` runs again, in `heir`. */
-void handovers_runs_again(struct handovers *h, const struct proc *heir, const char *id,
-			  int64_t now_ms);
+/* Task `id` of that partition runs again, in `heir`. */
+void handovers_runs_again(struct handovers *h, const struct proc *heir, int partition,
+			  const char *id, int64_t now_ms);
 
 #endif

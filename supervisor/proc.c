@@ -152,13 +152,11 @@ static bool start_process(struct proc *p)
 	if (proc_spawn(p, &e) < 0) {
 		struct last_exit how = {.known = true, .cause = CAUSE_SPAWN, .code = errno};
 		struct groups none = {0};
-		struct obituary nobody;
 		char name[PROC_NAME_MAX];
 
 		log_error("worker of %s did not start: %s", proc_name(p, name), e.text);
 		slotlog_say(p->log, getpid(), "worker did not start: %s", e.text);
-		obituary_init(&nobody);
-		proc_step(p, p->events->on_death(p->arg, p, &how, &none, &nobody));
+		proc_step(p, p->events->on_death(p->arg, p, &how, &none, NULL, 0));
 		return false;
 	}
 	ev_io_set(&p->died, p->pidfd, EV_READ);

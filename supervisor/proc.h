@@ -57,7 +57,7 @@ struct proc_events {
 	void (*on_handed)(void *arg, struct proc *p, int64_t order, int64_t moved);
 	void (*on_swept)(void *arg, struct proc *p, int64_t order);
 	/* Task `id`, which another had before, runs in it. */
-	void (*on_again)(void *arg, struct proc *p, const char *id);
+	void (*on_again)(void *arg, struct proc *p, int partition, const char *id);
 	/* It has seen entries that only a worker set aside may run. */
 	void (*on_suspects)(void *arg, struct proc *p);
 	/* It was set aside, and takes any task again: there are none. */
@@ -67,12 +67,13 @@ struct proc_events {
 	/*
 	 * Dead and buried, or never started (then without a board). The owner takes the credit
 	 * back (all of it when
-	 * `left`, the handler groups that outlived the burial, is empty), takes over `who` if there
-	 * is something to hand over, and answers with one of PROC_EV_DIED_*; for DIED_BACKOFF it
-	 * has set p->backoff_ms. `left` may be taken over (set to empty).
+	 * `left`, the handler groups that outlived the burial, is empty), takes over `who` (one of
+	 * each partition in which there is something to hand over), and answers with one of
+	 * PROC_EV_DIED_*; for DIED_BACKOFF it has set p->backoff_ms. `left` may be taken over (set
+	 * to empty).
 	 */
 	enum proc_event (*on_death)(void *arg, struct proc *p, const struct last_exit *how,
-				    struct groups *left, struct obituary *who);
+				    struct groups *left, struct obituary *who, int n_who);
 };
 
 struct proc {

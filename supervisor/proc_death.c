@@ -98,7 +98,7 @@ static bool in_good_order(const struct proc *p, const struct last_exit *how)
 {
 	if (how->cause != CAUSE_EXIT)
 		return false;
-	return how->code == 0 ? !p->board->consumer[0]
+	return how->code == 0 ? !board_has_name(p->board)
 			      : how->code == EXIT_CONFIG && (p->refused || !p->was_ready);
 }
 
@@ -120,33 +120,74 @@ static bool crashed(const struct proc *p, const struct last_exit *how)
 	return false;
 }
 
-/* What others need to know to have its tasks; nobody when there can be none. */
-static void write_obituary(const struct proc *p, const struct last_exit *how, struct obituary *who)
+/* Of a board that need not be in order. */
+static void copy_text(char *to, size_t size, const char *from, size_t from_size)
 {
-	struct board *b = p->board;
-	struct buf cause = BUF_INIT;
+	slice_text(slice_of(from, strnlen(from, from_size)), to, size);
+}
 
-	obituary_init(who);
-	/* One that left in good order has settled or released all, and says no name any more. */
-	if (!b->consumer[0])
-		return;
-	who->consumer = xmemdup0(b->consumer, strnlen(b->consumer, sizeof(b->consumer)));
-	snprintf(who->nonce, sizeof(who->nonce), "%.*s", (int)sizeof(b->nonce), b->nonce);
-	snprintf(who->run_id, sizeof(who->run_id), "%.*s", (int)sizeof(b->run_id), b->run_id);
-	for (size_t i = 0; i < ARRAY_LEN(who->client_id); i++)
-		who->client_id[i] = atomic_load(&b->client_id[i]);
+/* Under which name, and over which links, it served partition `i`. */
+static void write_name(struct board *b, int i, struct obituary *who)
+{
+	struct board_name *n = &b->names[i];
+
+	who->partition = i;
+	who->consumer = xmemdup0(n->consumer, strnlen(n->consumer, sizeof(n->consumer)));
+	copy_text(who->nonce, sizeof(who->nonce), n->nonce, sizeof(n->nonce));
+	copy_text(who->run_id, sizeof(who->run_id), n->run_id, sizeof(n->run_id));
+	for (size_t k = 0; k < ARRAY_LEN(who->client_id); k++)
+		who->client_id[k] = atomic_load(&n->client_id[k]);
+}
+
+/* Adds what it ran to the obituaries of its partitions; returns how many there are in all: a crash
+ * may be the fault of any of them. */
+static int write_tasks(struct board *b, struct obituary *who, int n_who)
+{
+	int n = 0;
+
 	for (uint32_t i = 0; i < b->n_tasks; i++) {
 		struct board_task t;
 
-		if (board_read_task(b, i, &t))
-			obituary_add(who, t.id, t.token);
+		if (!board_read_task(b, i, &t))
+			continue;
+		n++;
+		for (int k = 0; k < n_who; k++)
+			if (who[k].partition == t.partition)
+				obituary_add(&who[k], t.id, t.token);
 	}
-	who->charge = crashed(p, how);
-	buf_adds(&cause, who->n_ran > 1 ? OBITUARY_COMPANY : OBITUARY_ALONE);
+	return n;
+}
+
+/*
+ * What others need to know to have its tasks, for each partition in which it had a name: owned, as
+ * their array; returns how many. One that left in good order has settled or released all, and says
+ * no name any more.
+ */
+static int write_obituaries(const struct proc *p, const struct last_exit *how,
+			    struct obituary **all)
+{
+	struct board *b = p->board;
+	struct buf cause = BUF_INIT;
+	struct obituary *who = xcalloc(PARTITIONS_MAX, sizeof(*who));
+	int n = 0, n_ran;
+
+	for (int i = 0; i < PARTITIONS_MAX; i++) {
+		if (!b->names[i].consumer[0])
+			continue;
+		obituary_init(&who[n]);
+		write_name(b, i, &who[n++]);
+	}
+	n_ran = write_tasks(b, who, n);
+	buf_adds(&cause, n_ran > 1 ? OBITUARY_COMPANY : OBITUARY_ALONE);
 	buf_adds(&cause, "worker ");
 	describe(how, false, &cause);
-	snprintf(who->cause, sizeof(who->cause), "%s", cause.data);
+	for (int i = 0; i < n; i++) {
+		who[i].charge = crashed(p, how);
+		snprintf(who[i].cause, sizeof(who[i].cause), "%s", cause.data);
+	}
 	buf_release(&cause);
+	*all = who;
+	return n;
 }
 
 static void announce(struct proc *p, const struct last_exit *how)
@@ -207,8 +248,9 @@ static void finish(struct proc *p)
 {
 	struct child_exit ignored;
 	struct last_exit how = judge(p);
-	struct obituary who;
+	struct obituary *who;
 	enum proc_event verdict;
+	int n_who;
 
 	list_remove(&p->bury_link);
 	ev_timer_stop(p->house->loop, &p->bury_timer);
@@ -216,15 +258,17 @@ static void finish(struct proc *p)
 		log_error("worker %d cannot be reaped: %s", (int)p->pid, strerror(errno));
 	slotlog_drain(p->log, p->pid);
 	announce(p, &how);
-	write_obituary(p, &how, &who);
+	n_who = write_obituaries(p, &how, &who);
 	/* It ends with 1 when it had to signal handlers at the drain limit; one that never was
 	 * ready has none, and its 1 is something else. */
 	if (!p->want && (how.cause == CAUSE_KILLED || (p->was_ready && how.code == EXIT_FORCED)))
 		p->house->forced = true;
-	verdict = p->events->on_death(p->arg, p, &how, &p->groups, &who);
+	verdict = p->events->on_death(p->arg, p, &how, &p->groups, who, n_who);
 	forget_life(p);
 	groups_release(&p->groups);
-	obituary_release(&who);
+	for (int i = 0; i < n_who; i++)
+		obituary_release(&who[i]);
+	free(who);
 	proc_step(p, verdict);
 }
 

@@ -96,7 +96,11 @@ static void on_swept(struct proc *p, const char *rest)
 
 static void on_again(struct proc *p, const char *rest)
 {
-	p->events->on_again(p->arg, p, rest);
+	const char *id = rest + strcspn(rest, " ");
+	int64_t partition = chan_number(rest);
+
+	if (partition >= 0 && partition < PARTITIONS_MAX)
+		p->events->on_again(p->arg, p, (int)partition, id + strspn(id, " "));
 }
 
 static void on_suspects(struct proc *p, const char *rest ATTR_UNUSED)

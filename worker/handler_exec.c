@@ -333,7 +333,7 @@ static int spawn_it(struct run *run, const int fds[4], enum spawn_step *step)
 	struct worker *w = run->h->w;
 	struct run_facts facts = {
 		.queue = w->qc,
-		.consumer = w->board->consumer,
+		.consumer = w->board->names[run->task->partition].consumer,
 		.slot = w->slot,
 		.deadline_ms = w->qc->timeout ? clock_wall_ms() + w->qc->timeout : 0,
 	};

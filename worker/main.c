@@ -94,7 +94,7 @@ static void take_down(struct worker *w)
 	log_set_writer(NULL, NULL);
 	frames_free(w->frames, 1000);
 	if (worker_exit_code(w) == 0)
-		w->board->consumer[0] = '\0'; /* nothing is left under that name */
+		board_clear_names(w->board);
 	board_unmap(w->board);
 	if (w->abandons_threads)
 		_exit(worker_exit_code(w)); /* exit() would run destructors beside those threads */

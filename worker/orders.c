@@ -37,7 +37,7 @@ static void on_resume_word(struct worker *w, const char *rest ATTR_UNUSED)
 
 static void on_quarantine_word(struct worker *w, const char *rest ATTR_UNUSED)
 {
-	if (w->queue)
+	if (w->partitions.n > 0)
 		worker_set_quarantine(w);
 }
 
@@ -48,8 +48,7 @@ static void on_ordinary_word(struct worker *w, const char *rest ATTR_UNUSED)
 
 static void on_scan_word(struct worker *w, const char *rest ATTR_UNUSED)
 {
-	if (w->queue)
-		w->qops->scan(w->queue);
+	partitions_scan(w);
 }
 
 static void on_dead_word(struct worker *w, const char *rest)
@@ -68,8 +67,8 @@ static void on_ran_word(struct worker *w, const char *rest)
 static void on_handover_word(struct worker *w, const char *rest)
 {
 	/* Not carried out, it is not answered either, and the supervisor asks another. */
-	if (w->queue && w->order.consumer && chan_number(rest) == w->order.order)
-		w->qops->hand_over(w->queue, &w->order);
+	if (w->order.consumer && chan_number(rest) == w->order.order)
+		partitions_hand_over(w, &w->order);
 }
 
 static const struct {

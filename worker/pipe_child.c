@@ -312,7 +312,8 @@ static int open_fds(struct pipe_child *c, int fds[4])
 static int spawn_it(struct pipe_child *c, const int fds[4], enum spawn_step *step)
 {
 	struct worker *w = c->h->w;
-	struct run_facts facts = {.queue = w->qc, .consumer = w->board->consumer, .slot = w->slot};
+	struct run_facts facts = {
+		.queue = w->qc, .consumer = w->board->names[0].consumer, .slot = w->slot};
 	struct strv env = {NULL, 0};
 	struct spawn s = {
 		.argv = w->qc->handler.argv.v,

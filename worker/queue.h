@@ -1,5 +1,6 @@
 /*
- * queue.h - what every queue back end must do, and what it tells the worker.
+ * queue.h - what every queue back end must do, and what it tells the worker. One of them serves one
+ * partition of the worker's queue (partitions.h).
  *
  * A queue instance owns its links to Redis and everything it has asked for there. It works in
  * turns: the worker calls turn() once per turn of the event loop, and the back end then sends what
@@ -10,6 +11,7 @@
 #define REDISQ_QUEUE_H
 
 #include "obituary.h"
+#include "share.h"
 #include "task.h"
 
 struct ev_loop;
@@ -22,6 +24,8 @@ struct queue_events {
 	void (*on_ready)(struct worker *w, struct queue *q, const char *consumer);
 	/* Connected to the Redis at `where` (for people, no secrets): at first, or after a loss. */
 	void (*on_linked)(struct worker *w, struct queue *q, const char *where);
+	/* Whether tasks come, or would, changes; may be said again. */
+	void (*on_consuming)(struct worker *w, struct queue *q, bool consuming);
 	/* Redis cannot be used (why). */
 	void (*on_wait)(struct worker *w, struct queue *q, const char *why);
 	/* The queue cannot be served as configured. Final. */
@@ -52,7 +56,9 @@ struct queue_events {
 struct queue_ops {
 	const char *name;
 	/* Starts connecting. */
-	struct queue *(*open)(struct worker *w, const struct queue_events *events);
+	struct queue *(*open)(struct worker *w, int partition, const struct queue_events *events);
+	/* What there is to read, as far as it knows. */
+	struct share (*look)(const struct queue *q, int64_t now_ms);
 	/* Sends what the ledger, the settlements and the clock ask for. */
 	void (*turn)(struct queue *q);
 	/* `t` has a verdict: it will be settled, and resent until Redis has answered. */

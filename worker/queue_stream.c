@@ -23,7 +23,7 @@ static const char *phase_word(enum stream_phase p)
 
 void stream_set_phase(struct queue *q, enum stream_phase phase, const char *why)
 {
-	log_state("queue", phase_word(q->phase), phase_word(phase), why);
+	log_state(q->what, phase_word(q->phase), phase_word(phase), why);
 	q->phase = phase;
 }
 
@@ -99,14 +99,13 @@ static int64_t publish_consuming(struct queue *q)
 	int64_t at =
 		min_i64(rconn_silent_at(q->fetch, SILENCE_MS), rconn_silent_at(q->cmd, SILENCE_MS));
 
-	atomic_store(&q->w->board->consuming,
-		     q->phase == STREAM_OPEN && stream_linked(q) && now < at);
+	q->events->on_consuming(q->w, q, q->phase == STREAM_OPEN && stream_linked(q) && now < at);
 	return at == INT64_MAX || now >= at ? INT64_MAX : at - now;
 }
 
 static void publish_links(struct queue *q)
 {
-	struct board *b = q->w->board;
+	struct board_name *b = &q->w->board->names[q->partition];
 
 	atomic_store(&b->client_id[0], rconn_is_ready(q->fetch) ? rconn_client_id(q->fetch) : 0);
 	atomic_store(&b->client_id[1], rconn_is_ready(q->cmd) ? rconn_client_id(q->cmd) : 0);
@@ -226,7 +225,7 @@ static void turn_open(struct queue *q, int64_t now)
 
 static void set_alarm(struct queue *q, int64_t now)
 {
-	int64_t complain = stream_complain_due(q, now);
+	int64_t complain = complaint_due(&q->w->complaint, now);
 	int64_t silent = publish_consuming(q);
 	/* What is unanswered wakes the loop itself. */
 	int64_t renew = q->renewing ? INT64_MAX : max_i64(q->renew_at_ms, q->renew_hold_ms);
@@ -253,6 +252,17 @@ static void set_alarm(struct queue *q, int64_t now)
 	ev_timer_start(q->w->loop, &q->alarm);
 }
 
+/* It has nothing, and has asked for nothing. */
+static bool is_idle(const struct queue *q)
+{
+	const struct task_table *tt = &q->w->tasks;
+
+	for (int i = 0; i < tt->n_rows; i++)
+		if (tt->rows[i].state != TASK_GONE && tt->rows[i].queue == q)
+			return false;
+	return q->reading == READ_NONE && !q->take_asked;
+}
+
 static void queue_turn(struct queue *q)
 {
 	int64_t now = clock_boot_ms();
@@ -268,7 +278,7 @@ static void queue_turn(struct queue *q)
 		turn_open(q, now);
 		break;
 	case STREAM_FENCED:
-		if (ledger_is_idle(&q->w->ledger)) {
+		if (is_idle(q)) {
 			stream_new_nonce(q);
 			stream_set_phase(q, STREAM_CONNECTING, "a new name");
 			if (stream_linked(q))
@@ -294,19 +304,26 @@ static void on_alarm(struct ev_loop *loop ATTR_UNUSED, ev_timer *t ATTR_UNUSED,
 
 /* ------------------------------------------------------------------ the operations */
 
-static struct queue *queue_open(struct worker *w, const struct queue_events *events)
+static struct queue *queue_open(struct worker *w, int partition, const struct queue_events *events)
 {
 	static const struct rconn_events fetch_events = {fetch_up, fetch_down};
 	static const struct rconn_events cmd_events = {cmd_up, cmd_down};
 	struct queue *q = xcalloc(1, sizeof(*q));
+	char *stream = partition_stream(w->qc->name, partition, w->qc->partitions);
 	const struct conf_redis *redis = conf_redis(w->conf);
 
 	q->w = w;
 	q->c = w->qc;
+	q->partition = partition;
+	if (q->c->partitions > 1)
+		snprintf(q->what, sizeof(q->what), "partition %d", partition);
+	else
+		snprintf(q->what, sizeof(q->what), "queue");
 	q->kind = w->qc->backend == CONF_BACKEND_LIST ? &stream_kind_list : &stream_kind;
 	q->events = events;
 	q->no_short_way = q->kind->on_lists;
-	keys_init(&q->keys, w->qc->name);
+	keys_init(&q->keys, stream);
+	free(stream);
 	buf_init(&q->record);
 	buf_init(&q->where);
 	list_init(&q->to_settle);
@@ -320,8 +337,8 @@ static struct queue *queue_open(struct worker *w, const struct queue_events *eve
 	stream_new_nonce(q);
 	q->fetch = rconn_new(w->loop, redis, "redisq:starting:fetch", &fetch_events, q);
 	q->cmd = rconn_new(w->loop, redis, "redisq:starting:cmd", &cmd_events, q);
-	rconn_set_key(q->fetch, w->qc->name);
-	rconn_set_key(q->cmd, w->qc->name);
+	rconn_set_key(q->fetch, q->keys.stream);
+	rconn_set_key(q->cmd, q->keys.stream);
 	rconn_watch_master(q->cmd);
 	rconn_start(q->cmd);
 	rconn_start(q->fetch);
@@ -350,7 +367,7 @@ static void on_described(void *arg, const struct redisReply *r)
 
 	if (reply_kind(r) == REPLY_OK)
 		log_info("waiting on %s \"%s\" at %s (from %s): %" PRId64 " entries", q->kind->word,
-			 q->c->name, rconn_where(q->cmd),
+			 q->keys.stream, rconn_where(q->cmd),
 			 conf_where(q->w->conf, CONF_REDIS, NULL, "url"), reply_int(r, 0));
 }
 
@@ -383,8 +400,6 @@ static void queue_free(struct queue *q)
 {
 	if (!q)
 		return;
-	q->complaint.due_ms = 0; /* last words need not wait */
-	stream_complain_due(q, clock_boot_ms());
 	ev_timer_stop(q->w->loop, &q->alarm);
 	q->phase = STREAM_LEFT;
 	rconn_close(q->fetch);
@@ -399,6 +414,7 @@ static void queue_free(struct queue *q)
 const struct queue_ops queue_stream_ops = {
 	.name = "stream",
 	.open = queue_open,
+	.look = stream_look,
 	.turn = queue_turn,
 	.settle = queue_settle,
 	.note = stream_note,

@@ -1,7 +1,7 @@
 /*
- * stream.h - inside of the back end, shared by its rooms. A queue is a stream of Redis, or a list
- * on which the scripts do what a stream does (common/scripts/_list.lua); which one is its `kind`,
- * and only its opening and its reads differ here:
+ * stream.h - inside of the back end, shared by its rooms. A queue, or a partition of one, is a
+ * stream of Redis, or a list on which the scripts do what a stream does (common/scripts/_list.lua);
+ * which one is its `kind`, and only its opening and its reads differ here:
  *
  *   queue_stream.c   the links, the turn, the alarm
  *   stream_list.c    opening and reading a list
@@ -92,14 +92,6 @@ enum read_state {
 	READ_UNBLOCKING /* CLIENT UNBLOCK was sent */
 };
 
-/* At most one line a second about trouble, and the latest is always said, late if need be: why a
- * link does not come back is news, that it has gone is not. */
-struct complaint {
-	char text[256]; /* not said yet; "" = none */
-	unsigned n_left_out;
-	int64_t due_ms; /* when the next may be said, boot clock */
-};
-
 /* What the queue is in Redis. */
 struct stream_kind {
 	const char *word;
@@ -113,6 +105,8 @@ extern const struct stream_kind stream_kind, stream_kind_list;
 
 struct queue {
 	struct worker *w; /* borrowed */
+	int partition;    /* of the worker's queue */
+	char what[24];    /* "queue", or "partition 3", for the log */
 	const struct stream_kind *kind;
 	const struct conf_queue *c; /* borrowed */
 	const struct queue_events *events;
@@ -139,8 +133,10 @@ struct queue {
 	int read_asked;
 	int64_t read_sent_ms;
 	int64_t last_entry_ms;
-	bool maybe_more; /* the last read brought entries: read on without BLOCK */
-	bool no_unblock; /* CLIENT UNBLOCK is refused */
+	bool maybe_more;   /* the last read brought entries: read on without BLOCK */
+	bool full;         /* and, without BLOCK, as many as it had asked for */
+	int64_t looked_ms; /* when it was answered */
+	bool no_unblock;   /* CLIENT UNBLOCK is refused */
 
 	/* Of a list only. */
 	bool arrived; /* something may have been moved to us that is nobody's task yet */
@@ -186,9 +182,8 @@ struct queue {
 	int64_t pause_until_ms;
 	enum stream_op pause_op;
 	unsigned n_trouble[STREAM_N_OPS]; /* in a row */
-	struct complaint complaint;
-	struct log_limit moving_log; /* a slot that moves, a cluster that is down */
-	bool moved_said;             /* that the url should be cluster:// */
+	struct log_limit moving_log;      /* a slot that moves, a cluster that is down */
+	bool moved_said;                  /* that the url should be cluster:// */
 	ev_timer alarm;
 
 	/* The eviction policy. */
@@ -217,8 +212,6 @@ int stream_script(struct queue *q, struct rconn *c, enum script_id id, int n_key
 		  rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
 /* stream_trouble.c */
 void stream_complain(struct queue *q, const char *fmt, ...) ATTR_PRINTF(2, 3);
-/* Says what may be said by now; when the next is due, INT64_MAX = nothing waits. */
-int64_t stream_complain_due(struct queue *q, int64_t now_ms);
 /*
  * The one reaction to errors: complains, pauses with back-off or drops the
  * links, re-creates the group, refuses the queue. REPLY_LOST is nothing: the link says it itself,
@@ -246,6 +239,9 @@ void stream_refuse(struct queue *q, const char *why);
 
 /* stream_read.c */
 void stream_read(struct queue *q, int64_t now_ms);
+struct share stream_look(const struct queue *q, int64_t now_ms);
+/* Its answer is there, or there will be none: the credit is free again, but for `n_new`. */
+void stream_read_over(struct queue *q, int n_new);
 /* The longest BLOCK of this queue. */
 int64_t stream_block_max_ms(const struct queue *q);
 /* How long a read that is sent now blocks: longer when nothing came for long, but no longer than a

@@ -37,7 +37,7 @@ void stream_fence(struct queue *q)
 		"the name %s now belongs to another worker: stopping all tasks, taking a new name",
 		q->consumer);
 	stream_set_phase(q, STREAM_FENCED, "fenced");
-	atomic_store(&w->board->consuming, 0);
+	q->events->on_consuming(w, q, false);
 	/* A settlement under way is refused by its script, and comes to the same end there. */
 	for (int i = 0; i < w->tasks.n_rows; i++) {
 		struct task *t = &w->tasks.rows[i];

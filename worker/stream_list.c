@@ -50,13 +50,6 @@ static void ask_type(struct queue *q)
 
 /* ------------------------------------------------------------------ the fetch */
 
-static void read_over(struct queue *q, int n_new)
-{
-	q->reading = READ_NONE;
-	ledger_got(&q->w->ledger, LEDGER_READ, q->read_asked, n_new);
-	q->read_asked = 0;
-}
-
 static void on_fetched(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
@@ -66,12 +59,12 @@ static void on_fetched(void *arg, const struct redisReply *r)
 	int n_new;
 
 	if (reply_kind(r) != REPLY_OK || q->phase != STREAM_OPEN) {
-		read_over(q, 0);
+		stream_read_over(q, 0);
 		stream_trouble(q, r, STREAM_OP_READ);
 		return;
 	}
 	if (first != 1) {
-		read_over(q, 0);
+		stream_read_over(q, 0);
 		if (first == 0)
 			q->name_until_ms = 0; /* no claim in Redis: the renewal finds out why */
 		else
@@ -86,7 +79,7 @@ static void on_fetched(void *arg, const struct redisReply *r)
 		/* Nothing new to try the handler with: then with what was given back. */
 		q->scan_now = q->take_first = true;
 	q->maybe_more = n > 0;
-	read_over(q, n_new);
+	stream_read_over(q, n_new);
 	if (n > 0)
 		q->last_entry_ms = clock_boot_ms();
 	stream_start_fetched(q, clock_boot_ms());
@@ -111,7 +104,7 @@ static void fetch(struct queue *q, int n, int64_t now)
 	q->read_sent_ms = now;
 	q->reading = READ_SENT;
 	if (stream_script(q, q->fetch, SCRIPT_LIST_FETCH, 4, &a, on_fetched, q) < 0)
-		read_over(q, 0);
+		stream_read_over(q, 0);
 }
 
 /* ------------------------------------------------------------------ waiting for an item */
@@ -121,7 +114,7 @@ static void on_moved(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 	enum reply_kind kind = reply_kind(r);
 
-	read_over(q, 0);
+	stream_read_over(q, 0);
 	q->arrived = true; /* it has, or we do not know */
 	if ((kind == REPLY_UNKNOWN || kind == REPLY_DENIED) && !q->no_blmove) {
 		q->no_blmove = true;
@@ -137,14 +130,14 @@ static void on_moved(void *arg, const struct redisReply *r)
 }
 
 /* Before 6.0 whole seconds only. */
-static int64_t wait_ms(const struct queue *q, int64_t now)
+static int64_t wait_ms(const struct queue *q, int64_t max_ms, int64_t now)
 {
-	return max_i64(stream_block_ms(q, now) / 1000, 1) * 1000;
+	return max_i64(min_i64(stream_block_ms(q, now), max_ms) / 1000, 1) * 1000;
 }
 
-static void wait_for_item(struct queue *q, int64_t now)
+static void wait_for_item(struct queue *q, int64_t max_ms, int64_t now)
 {
-	int64_t ms = wait_ms(q, now);
+	int64_t ms = wait_ms(q, max_ms, now);
 	struct args a;
 
 	args_init(&a);
@@ -159,23 +152,28 @@ static void wait_for_item(struct queue *q, int64_t now)
 	q->read_sent_ms = now;
 	q->reading = READ_BLOCKED;
 	if (stream_send(q->fetch, &a, ms, on_moved, q) < 0)
-		read_over(q, 0);
+		stream_read_over(q, 0);
 }
 
 static void list_read(struct queue *q, int64_t now)
 {
-	bool may = !q->take_first && !q->w->quarantine;
-	int want = may ? worker_may_ask(q->w) : 0;
+	struct share_grant may = {0};
 
-	if (q->reading != READ_NONE || (want == 0 && !q->arrived))
+	if (q->reading != READ_NONE)
 		return;
-	if (q->arrived || q->maybe_more) {
-		fetch(q, ledger_ask(&q->w->ledger, LEDGER_READ, want), now);
+	if (!q->take_first && !q->w->quarantine)
+		may = partitions_share(q->w, q, now);
+	if (may.end_waits)
+		partitions_hold(q->w);
+	if (may.n == 0 && !q->arrived)
+		return;
+	if (q->arrived || !may.wait) {
+		fetch(q, ledger_ask(&q->w->ledger, LEDGER_READ, may.n), now);
 		return;
 	}
 	q->read_asked = ledger_ask(&q->w->ledger, LEDGER_READ, 1);
 	if (q->read_asked > 0)
-		wait_for_item(q, now);
+		wait_for_item(q, may.wait_ms, now);
 }
 
 const struct stream_kind stream_kind_list = {

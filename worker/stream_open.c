@@ -17,6 +17,7 @@
 void stream_new_nonce(struct queue *q)
 {
 	unsigned char bytes[16];
+	struct board_name *board;
 
 	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
 		for (size_t i = 0; i < sizeof(bytes); i++)
@@ -24,8 +25,9 @@ void stream_new_nonce(struct queue *q)
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(q->nonce + 2 * i, 3, "%02x", bytes[i]);
 	/* What is pending under the name of an earlier nonce is not this one's. */
-	q->w->board->consumer[0] = '\0';
-	snprintf(q->w->board->nonce, sizeof(q->w->board->nonce), "%s", q->nonce);
+	board = &q->w->board->names[q->partition];
+	board->consumer[0] = '\0';
+	snprintf(board->nonce, sizeof(board->nonce), "%s", q->nonce);
 	q->n_name = 0;
 }
 
@@ -187,7 +189,7 @@ static void on_claim(void *arg, const struct redisReply *r)
 	}
 	/* From here on something may be pending under it, and is ours: not while it was but asked
 	 * for, or our death would hand over what another's has left there. */
-	snprintf(q->w->board->consumer, sizeof(q->w->board->consumer), "%s", q->consumer);
+	snprintf(q->w->board->names[q->partition].consumer, BOARD_NAME_MAX, "%s", q->consumer);
 	q->name_until_ms = lease_evidence(q->renew_sent_ms, q->c->lease);
 	q->renew_at_ms = q->renew_sent_ms + lease_renew_every(q->c->lease);
 	q->arrived = q->kind->on_lists; /* for a former owner of the name */

@@ -37,6 +37,7 @@ bool stream_adopt(struct queue *q, const struct arrival *in)
 		return false; /* deleted meanwhile; the next renewal finds the ghost */
 	t = worker_free_task(q->w);
 	task_begin(t, q, slice_str(text), in->token);
+	t->partition = q->partition;
 	if (reply_fields(in->fields, add_field, t) < 0)
 		log_error("entry %s has an odd number of fields", text);
 	task_parsed(t);
@@ -113,9 +114,11 @@ static void on_entry(void *arg, struct slice id, const struct redisReply *fields
 
 /* ------------------------------------------------------------------ the read */
 
-static void read_over(struct queue *q, int n_new)
+void stream_read_over(struct queue *q, int n_new)
 {
+	q->full = q->reading == READ_SENT && n_new == q->read_asked;
 	q->reading = READ_NONE;
+	q->looked_ms = clock_boot_ms();
 	ledger_got(&q->w->ledger, LEDGER_READ, q->read_asked, n_new);
 	q->read_asked = 0;
 }
@@ -128,7 +131,7 @@ static void on_read(void *arg, const struct redisReply *r)
 
 	if (reply_kind(r) != REPLY_OK || q->phase != STREAM_OPEN) {
 		/* Fenced meanwhile: what it brought is pending under a name that is not ours. */
-		read_over(q, 0);
+		stream_read_over(q, 0);
 		stream_trouble(q, r, STREAM_OP_READ);
 		return;
 	}
@@ -142,11 +145,34 @@ static void on_read(void *arg, const struct redisReply *r)
 		log_error("XREADGROUP answered in a shape that is not understood; entries it may "
 			  "have "
 			  "brought are found by the next renewal");
-	read_over(q, in.n_new);
+	stream_read_over(q, in.n_new);
 	q->maybe_more = n > 0;
 	if (n > 0)
 		q->last_entry_ms = clock_boot_ms();
 	stream_start_fetched(q, clock_boot_ms());
+}
+
+struct share stream_look(const struct queue *q, int64_t now)
+{
+	struct share s = {
+		.more = q->maybe_more || q->arrived,
+		.full = q->full,
+		.quiet = now - q->last_entry_ms > STREAM_LONG_IDLE_MS,
+		.looked_ms = q->looked_ms,
+	};
+
+	if (!stream_linked(q) || !stream_can_send(q, now))
+		s.state = SHARE_OUT;
+	else if (q->reading == READ_BLOCKED || q->reading == READ_UNBLOCKING)
+		s.state = SHARE_WAITING;
+	else if (q->reading == READ_SENT || q->scanning || q->take_asked ||
+		 (q->take_first && now >= q->take_hold_ms))
+		s.state = SHARE_ASKED;
+	else if (q->take_first)
+		s.state = SHARE_OUT;
+	else
+		s.state = s.more ? SHARE_MORE : SHARE_EMPTY;
+	return s;
 }
 
 int64_t stream_block_max_ms(const struct queue *q)
@@ -167,16 +193,21 @@ int64_t stream_block_ms(const struct queue *q, int64_t now)
 
 void stream_read(struct queue *q, int64_t now)
 {
-	bool block = !q->maybe_more;
-	int64_t block_ms = block ? stream_block_ms(q, now) : 0;
+	int64_t block_ms = 0;
+	struct share_grant may;
 	struct args a;
 	int n;
 
 	if (q->reading != READ_NONE || q->take_first || q->w->quarantine)
 		return;
-	n = ledger_ask(&q->w->ledger, LEDGER_READ, worker_may_ask(q->w));
+	may = partitions_share(q->w, q, now);
+	if (may.end_waits)
+		partitions_hold(q->w);
+	n = ledger_ask(&q->w->ledger, LEDGER_READ, may.n);
 	if (n == 0)
 		return;
+	if (may.wait)
+		block_ms = min_i64(stream_block_ms(q, now), may.wait_ms);
 	args_init(&a);
 	args_str(&a, "XREADGROUP");
 	args_str(&a, "GROUP");
@@ -184,7 +215,7 @@ void stream_read(struct queue *q, int64_t now)
 	args_str(&a, q->consumer);
 	args_str(&a, "COUNT");
 	args_int(&a, n);
-	if (block) {
+	if (may.wait) {
 		args_str(&a, "BLOCK");
 		args_int(&a, block_ms);
 	}
@@ -193,9 +224,9 @@ void stream_read(struct queue *q, int64_t now)
 	args_str(&a, ">");
 	q->read_asked = n;
 	q->read_sent_ms = now;
-	q->reading = block ? READ_BLOCKED : READ_SENT;
+	q->reading = may.wait ? READ_BLOCKED : READ_SENT;
 	if (stream_send(q->fetch, &a, block_ms, on_read, q) < 0)
-		read_over(q, 0);
+		stream_read_over(q, 0);
 }
 
 /* ------------------------------------------------------------------ ending a block */

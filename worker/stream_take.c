@@ -261,7 +261,7 @@ static void on_scanned(void *arg, const struct redisReply *r)
 		 * before what is new: end the read, and spend the next credit here. */
 		pass_over(q, now);
 		q->take_first = true;
-		stream_unblock(q);
+		partitions_hold(q->w);
 	} else if (q->scan_now) {
 		/* Asked for while this look was under way: what it has not seen says nothing. */
 		pass_over(q, now);

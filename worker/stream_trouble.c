@@ -27,37 +27,18 @@ static const char *op_word(enum stream_op op)
 	return words[op];
 }
 
-#define COMPLAIN_EVERY_MS 1000
-
-int64_t stream_complain_due(struct queue *q, int64_t now)
-{
-	struct complaint *c = &q->complaint;
-
-	if (!c->text[0])
-		return INT64_MAX;
-	if (now < c->due_ms)
-		return c->due_ms;
-	if (c->n_left_out)
-		log_warning("%s (and %u more)", c->text, c->n_left_out);
-	else
-		log_warning("%s", c->text);
-	c->text[0] = '\0';
-	c->n_left_out = 0;
-	c->due_ms = now + COMPLAIN_EVERY_MS;
-	return INT64_MAX;
-}
-
 void stream_complain(struct queue *q, const char *fmt, ...)
 {
-	struct complaint *c = &q->complaint;
+	struct buf text = BUF_INIT;
 	va_list ap;
 
-	if (c->text[0])
-		c->n_left_out++;
+	if (q->c->partitions > 1)
+		buf_addf(&text, "%s: ", q->what);
 	va_start(ap, fmt);
-	vsnprintf(c->text, sizeof(c->text), fmt, ap);
+	buf_vaddf(&text, fmt, ap);
 	va_end(ap);
-	stream_complain_due(q, clock_boot_ms());
+	complaint_add(&q->w->complaint, text.data);
+	buf_release(&text);
 }
 
 void stream_fine(struct queue *q, enum stream_op op)

@@ -93,6 +93,7 @@ void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t t
 	t->n_fields = 0;
 	slice_text(id, t->id, sizeof(t->id));
 	t->queue = queue;
+	t->partition = 0;
 	t->token = token;
 	t->suspicion = SUSPECT_NONE;
 	t->attempt = 1;

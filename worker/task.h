@@ -73,6 +73,7 @@ struct queue;
 
 struct task {
 	struct queue *queue; /* borrowed: whose it is, unless gone */
+	int partition;       /* which one that is (partition.h) */
 	enum task_state state;
 	enum ledger_place place;
 	int row;               /* on the scoreboard while a handler runs, else -1 */
@@ -123,8 +124,8 @@ bool task_event(struct task *t, enum task_event ev) ATTR_MUST_CHECK;
 const char *task_state_word(enum task_state s);
 const char *task_event_word(enum task_event ev);
 
-/* A new entry in a free slot: id and token; fields follow by task_add_field(), then task_parsed().
- */
+/* A new entry in a free slot, of partition 0 until it is said: id and token; fields follow by
+ * task_add_field(), then task_parsed(). */
 void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t token);
 void task_add_field(struct task *t, struct slice name, struct slice value);
 /* Reads the reserved fields out of what was added; `token` counts as this entry's deliveries. */

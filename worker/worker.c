@@ -100,7 +100,7 @@ static void on_turn(struct ev_loop *loop ATTR_UNUSED, ev_prepare *p, int revents
 	}
 	if (w->phase == WORKER_OVER)
 		return;
-	w->qops->turn(w->queue);
+	partitions_turn(w);
 	if (w->hops->turn)
 		w->hops->turn(w->handler);
 	/* Each turn: settlements and reads that end free more of it. */
@@ -130,7 +130,7 @@ static void on_first_task(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int rev
 {
 	struct worker *w = t->data;
 
-	w->qops->describe(w->queue);
+	partitions_describe(w);
 }
 
 static void init_timer(struct worker *w, ev_timer *t, void (*fn)(struct ev_loop *, ev_timer *, int))
@@ -195,7 +195,7 @@ void worker_run(struct worker *w)
 	w->qops = &queue_stream_ops;
 	w->hops = handlers[w->qc->handler.kind];
 	w->handler = w->hops->open(w);
-	w->queue = w->qops->open(w, &worker_queue_events);
+	partitions_open(w);
 	if (w->hops->check(w->handler, &e) < 0)
 		worker_handler_missing(w, e.text);
 	if (w->hops->run)
@@ -214,7 +214,8 @@ int worker_exit_code(const struct worker *w)
 void worker_release(struct worker *w)
 {
 	/* A hard end with handlers still alive: PDEATHSIG takes them; their tasks stay pending. */
-	w->qops->free(w->queue);
+	partitions_free(w);
+	complaint_end(&w->complaint);
 	w->hops->free(w->handler);
 	orders_close(w);
 	task_table_release(&w->tasks);

@@ -1,6 +1,6 @@
 /*
- * worker.h - the worker: one event loop, one credit ledger, a table of tasks, a queue to fetch from
- * and settle with, a handler to run tasks.
+ * worker.h - the worker: one event loop, one credit ledger, a table of tasks, a queue (or the
+ * partitions of one) to fetch from and settle with, a handler to run tasks.
  *
  * One task's way: the queue's read brings it (stream_adopt) -> on_task starts the handler ->
  * worker_finished() asks verdict.h -> the queue settles it -> on_gone frees the slot. The ledger
@@ -17,10 +17,12 @@
 #include "backoff.h"
 #include "breaker.h"
 #include "chan.h"
+#include "complaint.h"
 #include "conf.h"
 #include "frames.h"
 #include "handler.h"
 #include "ledger.h"
+#include "partitions.h"
 #include "queue.h"
 #include "scoreboard.h"
 #include "sig.h"
@@ -41,10 +43,10 @@ struct worker {
 				* down, the process just ends */
 	bool stopping;         /* past the limit of the drain: nothing is started any more */
 	bool ready;
-	bool said_works; /* the supervisor knows that the handler has run a task */
-	bool alone;      /* no supervisor ever was */
-	bool refused;    /* the queue cannot be served: exit 78 */
-	bool queue_left;
+	bool said_works;   /* the supervisor knows that the handler has run a task */
+	bool alone;        /* no supervisor ever was */
+	bool refused;      /* the queue cannot be served: exit 78 */
+	bool queue_left;   /* all of its partitions */
 	bool handler_left; /* both: the loop ends */
 	char host[64];
 
@@ -56,7 +58,8 @@ struct worker {
 	int n_free_rows;
 
 	const struct queue_ops *qops;
-	struct queue *queue; /* owned */
+	struct partitions partitions;
+	struct complaint complaint; /* of all its links */
 	const struct handler_ops *hops;
 	struct handler *handler; /* owned */
 
@@ -106,6 +109,8 @@ void worker_end_quarantine(struct worker *w, const char *why);
 void orders_block_signals(void);
 void orders_open(struct worker *w, int chan_fd);
 void orders_close(struct worker *w);
+
+extern const struct queue_events worker_queue_events;
 
 /* ---- for the queue */
 /* How many tasks may be asked for now: the ledger, the breaker and the phase agree on it. */

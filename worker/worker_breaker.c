@@ -17,7 +17,7 @@ static void breaker_opened(struct worker *w, bool first, const char *why)
 			  (double)(w->breaker.probe_at_ms - clock_mono_ms()) / 1000.0);
 		if (w->chan)
 			chan_say(w->chan, "breaker open %s", why);
-		w->qops->hold(w->queue);
+		partitions_hold(w);
 	}
 	if (w->phase == WORKER_RUNNING && w->breaker.state == BREAKER_OPEN)
 		arm_probe(w);
@@ -37,7 +37,7 @@ static void close_breaker(struct worker *w, bool is_old)
 	if (!breaker_worked(&w->breaker, is_old))
 		return;
 	log_info("the handler works again: fetching");
-	w->qops->scan(w->queue); /* what was given back meanwhile waits for nothing more */
+	partitions_scan(w); /* what was given back meanwhile waits for nothing more */
 	if (w->chan)
 		chan_say(w->chan, "breaker closed");
 }
@@ -121,7 +121,7 @@ static void on_probe(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents 
 	if (breaker_tick(&w->breaker, clock_mono_ms())) {
 		for (int i = 0; i < w->tasks.n_rows; i++)
 			w->tasks.rows[i].is_old = true; /* task_begin() makes it young again */
-		w->qops->probe(w->queue);
+		partitions_probe(w);
 	} else if (w->breaker.state == BREAKER_OPEN) {
 		arm_probe(w);
 	}

@@ -54,7 +54,7 @@ void worker_drain_on(struct worker *w)
 		w->hops->leave(w->handler);
 	else
 		w->handler_left = true;
-	w->qops->leave(w->queue);
+	partitions_leave(w);
 }
 
 static void over_if_left(struct worker *w)
@@ -133,7 +133,7 @@ static void begin_drain(struct worker *w)
 	ledger_drain(&w->ledger);
 	ev_timer_stop(w->loop, &w->probe);
 	ev_timer_stop(w->loop, &w->first_task);
-	w->qops->hold(w->queue);
+	partitions_hold(w);
 	worker_drain_on(w);
 }
 
@@ -196,7 +196,7 @@ void worker_wear_out(struct worker *w, const char *why)
 		return;
 	w->worn_out = true;
 	snprintf(w->worn_why, sizeof(w->worn_why), "%s", why);
-	w->qops->hold(w->queue);
+	partitions_hold(w);
 	if (w->phase != WORKER_RUNNING)
 		return;
 	if (w->alone) {
@@ -222,7 +222,7 @@ void worker_set_quiet(struct worker *w, bool quiet)
 	w->quiet = quiet;
 	log_info(quiet ? "quiet: fetching nothing new" : "fetching again");
 	if (quiet)
-		w->qops->hold(w->queue);
+		partitions_hold(w);
 }
 
 void worker_give_back(struct worker *w)
@@ -239,7 +239,7 @@ void worker_end_quarantine(struct worker *w, const char *why)
 		return;
 	w->quarantine = false;
 	log_info("%s: taking any task again", why);
-	w->qops->scan(w->queue);
+	partitions_scan(w);
 }
 
 void worker_set_quarantine(struct worker *w)
@@ -248,8 +248,9 @@ void worker_set_quarantine(struct worker *w)
 		return;
 	w->quarantine = true;
 	log_info("set aside: running suspects of a crash, one at a time");
-	w->qops->hold(w->queue);
-	w->qops->scan(w->queue);
+	partitions_begin_quarantine(w);
+	partitions_hold(w);
+	partitions_scan(w);
 }
 
 void worker_drain_init(struct worker *w)

@@ -16,9 +16,6 @@
 /* The numbers on the scoreboard. */
 void worker_publish(struct worker *w);
 
-/* worker_tasks.c */
-extern const struct queue_events worker_queue_events;
-
 /* worker_drain.c */
 void worker_drain_init(struct worker *w);
 /* The next step of a drain, as soon as it can be made. */

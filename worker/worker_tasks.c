@@ -11,8 +11,10 @@
 
 /* ------------------------------------------------------------------ the queue's events */
 
-static void on_ready(struct worker *w, struct queue *q ATTR_UNUSED, const char *consumer)
+static void on_ready(struct worker *w, struct queue *q, const char *consumer)
 {
+	if (!partitions_ready(w, q))
+		return;
 	log_info("consumer %s is ready: queue %s, concurrency %d", consumer, w->qc->name,
 		 w->qc->concurrency);
 	if (!w->ready && w->chan)
@@ -20,10 +22,14 @@ static void on_ready(struct worker *w, struct queue *q ATTR_UNUSED, const char *
 	w->ready = true;
 }
 
-static void on_linked(struct worker *w, struct queue *q ATTR_UNUSED, const char *where)
+static void on_linked(struct worker *w, struct queue *q, const char *where)
 {
+	struct buf all = BUF_INIT;
+
+	partitions_where(w, q, where, &all);
 	if (w->chan)
-		chan_say(w->chan, "redis-at %s", where);
+		chan_say(w->chan, "redis-at %s", all.data);
+	buf_release(&all);
 }
 
 static void on_wait(struct worker *w, struct queue *q ATTR_UNUSED, const char *why)
@@ -46,9 +52,10 @@ static void on_refused(struct worker *w, struct queue *q ATTR_UNUSED, const char
 	worker_over(w);
 }
 
-static void on_task(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
+static void on_task(struct worker *w, struct queue *q, struct task *t)
 {
 	ev_timer_stop(w->loop, &w->first_task);
+	partitions_not_cleared(w, q);
 	worker_task_event(w, t, TASK_ON_START);
 	if (w->stopping) {
 		worker_finished(w, t);
@@ -75,10 +82,10 @@ static void on_task(struct worker *w, struct queue *q ATTR_UNUSED, struct task *
 	}
 	INVARIANT(w->n_free_rows > 0);
 	t->row = w->free_rows[--w->n_free_rows];
-	board_set_task(w->board, (uint32_t)t->row, t->id, t->token, t->attempt, t->started_ms, 0);
+	worker_set_pgid(w, t, 0);
 	/* Had another owner before: whoever waits for it to run again wants to know. */
 	if (t->token > 1 && w->chan)
-		chan_say(w->chan, "again %s", t->id);
+		chan_say(w->chan, "again %d %s", t->partition, t->id);
 	w->hops->start(w->handler, t);
 }
 
@@ -108,10 +115,10 @@ static bool is_for_anyone(const struct worker *w, const struct task *t)
 	       t->outcome.kind != OUTCOME_BROKEN && w->phase == WORKER_RUNNING;
 }
 
-static void on_gone(struct worker *w, struct queue *q ATTR_UNUSED, struct task *t)
+static void on_gone(struct worker *w, struct queue *q, struct task *t)
 {
 	if (is_for_anyone(w, t))
-		w->qops->scan(w->queue);
+		w->qops->scan(q);
 	ledger_gone(&w->ledger, t->place);
 	worker_publish(w);
 	worker_drain_on(w);
@@ -130,8 +137,10 @@ static void on_suspects(struct worker *w, struct queue *q ATTR_UNUSED, int n)
 		worker_set_quarantine(w);
 }
 
-static void on_cleared(struct worker *w, struct queue *q ATTR_UNUSED)
+static void on_cleared(struct worker *w, struct queue *q)
 {
+	if (!partitions_cleared(w, q))
+		return;
 	worker_end_quarantine(w, "no suspect is left");
 	if (w->chan)
 		chan_say(w->chan, "cleared");
@@ -154,14 +163,16 @@ static void on_swept(struct worker *w, struct queue *q ATTR_UNUSED, const struct
 		chan_say(w->chan, "swept %" PRIu32, who->order);
 }
 
-static void on_left(struct worker *w, struct queue *q ATTR_UNUSED)
+static void on_left(struct worker *w, struct queue *q)
 {
-	worker_queue_left(w);
+	if (partitions_left(w, q))
+		worker_queue_left(w);
 }
 
 const struct queue_events worker_queue_events = {
 	.on_ready = on_ready,
 	.on_linked = on_linked,
+	.on_consuming = partitions_consuming,
 	.on_wait = on_wait,
 	.on_refused = on_refused,
 	.on_task = on_task,
@@ -180,8 +191,14 @@ const struct queue_events worker_queue_events = {
 
 void worker_set_pgid(struct worker *w, struct task *t, pid_t pgid)
 {
-	board_set_task(w->board, (uint32_t)t->row, t->id, t->token, t->attempt, t->started_ms,
-		       pgid);
+	struct board_task row = {.token = t->token,
+				 .attempt = t->attempt,
+				 .started_ms = t->started_ms,
+				 .pgid = pgid,
+				 .partition = t->partition};
+
+	memcpy(row.id, t->id, sizeof(row.id));
+	board_set_task(w->board, (uint32_t)t->row, &row);
 }
 
 void worker_republish(struct worker *w, struct task *t)
@@ -196,7 +213,7 @@ int worker_note(struct worker *w, struct task *t, enum task_note what, struct sl
 {
 	if (task_note(t, what, value) < 0)
 		return -1;
-	w->qops->note(w->queue, t);
+	w->qops->note(t->queue, t);
 	return 0;
 }
 
@@ -272,6 +289,7 @@ static void log_outcome(struct worker *w, const struct task *t)
 void worker_finished(struct worker *w, struct task *t)
 {
 	struct outcome *o = &t->outcome;
+	struct queue *q = t->queue;
 
 	free_row(w, t);
 	if (!worker_judge_blamed(w, t))
@@ -280,12 +298,12 @@ void worker_finished(struct worker *w, struct task *t)
 		log_info("task %s: the late result (%s) is refused", t->label,
 			 o->error[0] ? o->error : "done");
 		worker_task_event(w, t, TASK_ON_DISOWN);
-		on_gone(w, w->queue, t);
+		on_gone(w, q, t);
 		return;
 	}
 	count_outcome(w, o);
 	t->verdict = verdict_of(t, o, w->qc, &w->rng);
 	log_outcome(w, t);
 	worker_task_event(w, t, TASK_ON_FINISH);
-	w->qops->settle(w->queue, t);
+	w->qops->settle(q, t);
 }

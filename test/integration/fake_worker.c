@@ -116,7 +116,7 @@ static void note(const char *text)
 static void leave(int code)
 {
 	if (code == 0 && me.board)
-		me.board->consumer[0] = '\0'; /* in good order */
+		board_clear_names(me.board); /* in good order */
 	_exit(code);
 }
 
@@ -145,12 +145,12 @@ static void start_tasks(void)
 	int64_t wanted = knob("tasks", 0);
 
 	while (!me.draining && !me.broken && me.running < wanted && me.running < me.credit) {
-		char id[32];
+		struct board_task t = {.token = 1, .attempt = 1, .started_ms = clock_boot_ms()};
 		uint32_t row = (uint32_t)me.running;
 
-		snprintf(id, sizeof(id), "%d-%u", (int)getpid(), row);
-		board_set_task(me.board, row, id, 1, 1, clock_boot_ms(),
-			       knob("handler", 0) ? start_handler() : (pid_t)knob("pgid", 0));
+		snprintf(t.id, sizeof(t.id), "%d-%u", (int)getpid(), row);
+		t.pgid = knob("handler", 0) ? start_handler() : (pid_t)knob("pgid", 0);
+		board_set_task(me.board, row, &t);
 		me.running++;
 		if (knob("task_ms", 0))
 			me.task_end_ms = clock_mono_ms() + knob("task_ms", 0);
@@ -308,9 +308,10 @@ static void turn(void)
 		me.ready = true;
 		atomic_store(&me.board->consuming, 1);
 		if (knob("named", 0)) {
-			snprintf(me.board->consumer, sizeof(me.board->consumer), "worker_%d",
-				 (int)getpid());
-			snprintf(me.board->nonce, sizeof(me.board->nonce), "n%d", (int)getpid());
+			struct board_name *n = &me.board->names[0];
+
+			snprintf(n->consumer, sizeof(n->consumer), "worker_%d", (int)getpid());
+			snprintf(n->nonce, sizeof(n->nonce), "n%d", (int)getpid());
 		}
 		say_broken("broken");
 		say(line);

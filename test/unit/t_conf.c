@@ -143,7 +143,8 @@ static void test_refused(void **state)
 		 "f:1: [supervisor] wrokers: unknown key; did you mean workers?"},
 		{CONF_SUPERVISOR, NULL, "timeout", "4s", "unknown key"}, /* of another section */
 		{CONF_QUEUE, NULL, "backed", "list", "unknown key; did you mean backend?"},
-		{CONF_QUEUE, NULL, "partitions", "3", "unknown key"},
+		{CONF_QUEUE, NULL, "partitons", "3", "did you mean partitions?"},
+		{CONF_QUEUE, NULL, "partitions", "65", "64"},
 		{CONF_QUEUE, "z", "lease", "9s", "f:1: no queue \"z\""},
 		{CONF_QUEUE, "q", "lease", "9", "f:1: [queue q] lease = 9: has no unit; write 9s"},
 		{CONF_QUEUE, "q", "lease", "9s\n", "line break"},

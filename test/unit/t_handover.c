@@ -46,6 +46,7 @@ static void on_eof(void *arg)
 static struct {
 	int n;
 	int64_t order, moved;
+	int partition;
 	char id[BOARD_ID_MAX];
 } heard;
 
@@ -66,11 +67,12 @@ static void on_swept(void *arg, struct proc *p, int64_t order)
 	handovers_swept(arg, order);
 }
 
-static void on_again(void *arg, struct proc *p, const char *id)
+static void on_again(void *arg, struct proc *p, int partition, const char *id)
 {
 	(void)arg;
 	(void)p;
 	heard.n++;
+	heard.partition = partition;
 	snprintf(heard.id, sizeof(heard.id), "%s", id);
 }
 
@@ -176,7 +178,7 @@ static bool assign(struct scene *s, size_t n, int64_t ms)
 }
 
 #define ORDER_1 \
-	"dead 1 w n - 0 0 1 alone worker signal 9 SIGKILL\n" \
+	"dead 1 0 w n - 0 0 1 alone worker signal 9 SIGKILL\n" \
 	"ran 1 5-0 1\n" \
 	"handover 1\n"
 
@@ -428,7 +430,11 @@ static void each_word_is_parsed_once(void **state)
 	assert_true(heard.order == 7 && heard.moved == 12);
 	proc_on_word(s->list[0], "swept", "8");
 	assert_true(heard.order == 8);
-	proc_on_word(s->list[0], "again", "5-0");
+	proc_on_word(s->list[0], "again", "3 5-0");
+	assert_string_equal(heard.id, "5-0");
+	assert_int_equal(heard.partition, 3);
+	proc_on_word(s->list[0], "again", "64 6-0");
+	proc_on_word(s->list[0], "again", "7-0 3");
 	assert_string_equal(heard.id, "5-0");
 }
 
@@ -438,10 +444,11 @@ static void what_runs_again_is_told_with_its_last_owner(void **state)
 
 	die(s, "w", 0, 0, "5-0");
 	die(s, "v", 0, 100, "5-0");
-	handovers_runs_again(&s->h, s->list[1], "5-1", 103);
-	handovers_runs_again(&s->h, s->list[1], "", 103);
+	handovers_runs_again(&s->h, s->list[1], 1, "5-0", 103);
+	handovers_runs_again(&s->h, s->list[1], 0, "5-1", 103);
+	handovers_runs_again(&s->h, s->list[1], 0, "", 103);
 	assert_int_equal(s->log.len, 0);
-	handovers_runs_again(&s->h, s->list[1], "5-0", 103);
+	handovers_runs_again(&s->h, s->list[1], 0, "5-0", 103);
 	assert_string_equal(s->log.data,
 			    "task 5-0 of v runs again in heir_1, 3 ms after the death\n");
 }

@@ -26,7 +26,14 @@ static void test_rows_of_both_kinds_outlive_their_writer(void **state)
 
 		if (!own || own->n_tasks != 3 || own->n_groups != 2)
 			_exit(1);
-		board_set_task(own, 2, "17-0", 4, 5, 6, 77);
+		board_set_task(own, 2,
+			       &(struct board_task){.id = "17-0",
+						    .token = 4,
+						    .attempt = 5,
+						    .started_ms = 6,
+						    .pgid = 77,
+						    .partition = 63});
+		snprintf(own->names[63].consumer, sizeof(own->names[63].consumer), "w");
 		board_set_group(own, 0, 4711);
 		board_set_group(own, 1, 4712);
 		board_set_group(own, 1, 0);
@@ -39,6 +46,10 @@ static void test_rows_of_both_kinds_outlive_their_writer(void **state)
 	assert_string_equal(t.id, "17-0");
 	assert_int_equal(t.token, 4);
 	assert_int_equal(t.pgid, 77);
+	assert_int_equal(t.partition, 63);
+	assert_true(board_has_name(b));
+	board_clear_names(b);
+	assert_false(board_has_name(b));
 	assert_int_equal(board_group(b, 0), 4711);
 	assert_int_equal(board_group(b, 1), 0);
 	board_unmap(b);
@@ -76,7 +87,7 @@ static void test_a_worker_cannot_write_the_size(void **state)
 	assert_int_equal(read(words[0], &own->n_tasks, 4), -1);
 	assert_int_equal(errno, EFAULT);
 	assert_int_equal(read(words[0], own->rest_of_head + sizeof(own->rest_of_head) - 4, 4), -1);
-	assert_int_equal(read(words[0], own->nonce, 4), 4);
+	assert_int_equal(read(words[0], own->names[0].nonce, 4), 4);
 	assert_int_equal(b->n_tasks, 3);
 	close(words[0]);
 	close(words[1]);

@@ -1,0 +1,169 @@
+/* partitions.c - see partitions.h. */
+#include "partitions.h"
+#include "worker.h"
+
+void partitions_open(struct worker *w)
+{
+	struct partitions *ps = &w->partitions;
+
+	ps->n = w->qc->partitions;
+	ps->v = xcalloc((size_t)ps->n, sizeof(*ps->v));
+	/* Workers that have less credit than there are partitions begin at different ones. */
+	ps->first = w->slot * w->qc->concurrency % ps->n;
+	for (int i = 0; i < ps->n; i++)
+		ps->v[i].queue = w->qops->open(w, i, &worker_queue_events);
+}
+
+void partitions_free(struct worker *w)
+{
+	struct partitions *ps = &w->partitions;
+
+	for (int i = 0; i < ps->n; i++)
+		w->qops->free(ps->v[i].queue);
+	free(ps->v);
+	*ps = (struct partitions){0};
+}
+
+void partitions_turn(struct worker *w)
+{
+	struct partitions *ps = &w->partitions;
+	int first = ps->first;
+
+	/* The first has the first grip at the credit: each once. */
+	ps->first = (first + 1) % ps->n;
+	for (int i = 0; i < ps->n; i++)
+		w->qops->turn(ps->v[(first + i) % ps->n].queue);
+}
+
+/* None of them is open yet when an order comes early, or any more when it comes late. */
+static void each(struct worker *w, void (*fn)(struct queue *q))
+{
+	for (int i = 0; i < w->partitions.n; i++)
+		fn(w->partitions.v[i].queue);
+}
+
+void partitions_hold(struct worker *w)
+{
+	each(w, w->qops->hold);
+}
+
+void partitions_scan(struct worker *w)
+{
+	each(w, w->qops->scan);
+}
+
+void partitions_probe(struct worker *w)
+{
+	each(w, w->qops->probe);
+}
+
+void partitions_describe(struct worker *w)
+{
+	each(w, w->qops->describe);
+}
+
+void partitions_leave(struct worker *w)
+{
+	each(w, w->qops->leave);
+}
+
+void partitions_hand_over(struct worker *w, struct obituary *who)
+{
+	if (who->partition < w->partitions.n)
+		w->qops->hand_over(w->partitions.v[who->partition].queue, who);
+}
+
+/* ------------------------------------------------------------------ what they say */
+
+static struct partition *of(struct worker *w, const struct queue *q)
+{
+	struct partitions *ps = &w->partitions;
+	int i = 0;
+
+	while (i < ps->n && ps->v[i].queue != q)
+		i++;
+	INVARIANT(i < ps->n);
+	return &ps->v[i];
+}
+
+bool partitions_ready(struct worker *w, const struct queue *q)
+{
+	bool all = true;
+
+	of(w, q)->ready = true;
+	for (int i = 0; i < w->partitions.n; i++)
+		all &= w->partitions.v[i].ready;
+	return all;
+}
+
+bool partitions_left(struct worker *w, const struct queue *q)
+{
+	bool all = true;
+
+	of(w, q)->left = true;
+	for (int i = 0; i < w->partitions.n; i++)
+		all &= w->partitions.v[i].left;
+	return all;
+}
+
+bool partitions_cleared(struct worker *w, const struct queue *q)
+{
+	bool all = true;
+
+	of(w, q)->cleared = true;
+	for (int i = 0; i < w->partitions.n; i++)
+		all &= w->partitions.v[i].cleared || !w->partitions.v[i].consuming;
+	return all;
+}
+
+void partitions_not_cleared(struct worker *w, const struct queue *q)
+{
+	of(w, q)->cleared = false;
+}
+
+void partitions_begin_quarantine(struct worker *w)
+{
+	for (int i = 0; i < w->partitions.n; i++)
+		w->partitions.v[i].cleared = false;
+}
+
+void partitions_consuming(struct worker *w, struct queue *q, bool consuming)
+{
+	bool all = true;
+
+	of(w, q)->consuming = consuming;
+	for (int i = 0; i < w->partitions.n; i++)
+		all &= w->partitions.v[i].consuming;
+	atomic_store(&w->board->consuming, all);
+}
+
+void partitions_where(struct worker *w, const struct queue *q, const char *where, struct buf *out)
+{
+	const struct partition *v = w->partitions.v;
+
+	snprintf(of(w, q)->where, sizeof(v->where), "%s", where);
+	for (int i = 0; i < w->partitions.n; i++) {
+		int k = 0;
+
+		while (strcmp(v[k].where, v[i].where) != 0)
+			k++;
+		if (k == i && v[i].where[0])
+			buf_addf(out, "%s%s", out->len ? ", " : "", v[i].where);
+	}
+}
+
+struct share_grant partitions_share(const struct worker *w, const struct queue *q, int64_t now)
+{
+	const struct partitions *ps = &w->partitions;
+	struct share all[PARTITIONS_MAX];
+	int own = 0;
+
+	for (int i = 0; i < ps->n; i++) {
+		all[i] = w->qops->look(ps->v[i].queue, now);
+		if (ps->v[i].queue == q)
+			own = i;
+	}
+	/* It may look for stale entries beside it: what counts is that it wants to read. */
+	all[own].state = all[own].more ? SHARE_MORE : SHARE_EMPTY;
+	return share_ask(all, ps->n, own, worker_may_ask(w), now);
+}

@@ -1,0 +1,58 @@
+/*
+ * partitions.h - the queue of a worker: one `struct queue` for each of its partitions, with links,
+ * a name and leases of its own, all on one credit and one handler. Nearly always there is one.
+ *
+ * What the worker asks of its queue goes to all of them, and what they answer counts when it is
+ * true of all: ready, left, no suspect is left.
+ */
+#ifndef REDISQ_PARTITIONS_H
+#define REDISQ_PARTITIONS_H
+
+#include "queue.h"
+
+struct partition {
+	struct queue *queue; /* owned */
+	bool ready;
+	bool left;
+	bool cleared; /* set aside: no suspect was left at the last look */
+	bool consuming;
+	char where[160]; /* its links stand there, or did last; "" = never yet */
+};
+
+struct partitions {
+	int n;
+	struct partition *v; /* owned */
+	int first;           /* whose turn it is to be the first */
+};
+
+/* Opens all of them. */
+void partitions_open(struct worker *w);
+void partitions_free(struct worker *w);
+void partitions_turn(struct worker *w);
+/* Each of these to all of them, see queue.h. */
+void partitions_hold(struct worker *w);
+void partitions_scan(struct worker *w);
+void partitions_probe(struct worker *w);
+void partitions_describe(struct worker *w);
+void partitions_leave(struct worker *w);
+/* To the one that `who` was written for; one that we do not serve is left alone. */
+void partitions_hand_over(struct worker *w, struct obituary *who);
+
+/* Notes of what one of them has said; true when it is true of all by now. */
+bool partitions_ready(struct worker *w, const struct queue *q);
+bool partitions_left(struct worker *w, const struct queue *q);
+/* Set aside, it is not known of any. */
+void partitions_begin_quarantine(struct worker *w);
+/* No suspect is left in this one; one that cannot be reached has none that could be run. */
+bool partitions_cleared(struct worker *w, const struct queue *q);
+/* Forgets that it was cleared: something came from it. */
+void partitions_not_cleared(struct worker *w, const struct queue *q);
+/* An event of the queue (queue.h). */
+void partitions_consuming(struct worker *w, struct queue *q, bool consuming);
+/* Where the links of all of them stand, each place once, for people. */
+void partitions_where(struct worker *w, const struct queue *q, const char *where, struct buf *out);
+
+/* How many this one may ask for now, and how (share.h). */
+struct share_grant partitions_share(const struct worker *w, const struct queue *q, int64_t now_ms);
+
+#endif
