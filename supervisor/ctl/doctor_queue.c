@@ -337,8 +337,10 @@ static int look_at_account(const struct patient *p)
 	struct audit a = {.say = on_account, .arg = p->d};
 	struct err e = {0};
 
-	if (audit_queue(&a, p->d->r, p->q, &e) == 0)
+	if (audit_queue(&a, p->d->r, p->q, &e) == 0) {
+		audit_say_sum(&a, p->q->name);
 		return 0;
+	}
 	if (e.code == EXIT_UNREACHABLE) {
 		*p->d->e = e;
 		return -1;

@@ -36,6 +36,21 @@ void entry_next_id(const char *id, char out[ENTRY_ID_MAX])
 		snprintf(out, ENTRY_ID_MAX, "%llu-%llu", x.ms, x.seq + 1);
 }
 
+static int compare_rows(const void *x, const void *y)
+{
+	const struct entry_row *a = x, *b = y;
+	int order = entry_id_compare(redis_text(a->reply->element[0]).data,
+				     redis_text(b->reply->element[0]).data);
+
+	return order ? order : (a->part > b->part) - (a->part < b->part);
+}
+
+void entry_sort(struct entry_row *rows, size_t n)
+{
+	if (n > 1)
+		qsort(rows, n, sizeof(*rows), compare_rows);
+}
+
 static bool is_reserved(struct slice name)
 {
 	return name.len > 7 && memcmp(name.data, "redisq.", 7) == 0;

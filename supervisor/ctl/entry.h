@@ -14,6 +14,14 @@
 int entry_id_compare(const char *a, const char *b);
 /* The smallest id above `id`. */
 void entry_next_id(const char *id, char out[ENTRY_ID_MAX]);
+/* An entry, or what else begins with an id, of one of several streams; and all of them in the order
+ * of ids, those of one moment by `part`. */
+struct entry_row {
+	const redisReply *reply; /* borrowed, as the other */
+	const redisReply *more;  /* what belongs to it; or NULL */
+	size_t part;
+};
+void entry_sort(struct entry_row *rows, size_t n);
 /* The value of a field of `fields` (names and values in turn), "" when there is none. */
 struct slice entry_field(const redisReply *fields, const char *name);
 /* Text lines "  name  value", user fields first, values cut at `max` bytes (0 = not). */

@@ -31,8 +31,12 @@ static const struct verb {
 	{{"kill"}, verb_kill, 0, 0, "kill [--fast]"},
 	{{"ping"}, verb_ping, 0, 0, "ping"},
 	{{"startup"}, verb_startup, 0, 1, "startup"},
-	{{"push"}, verb_push, 1, 2, "push QUEUE [--field K=V]... [--wait] [PAYLOAD|-|--lines]"},
-	{{"stats"}, verb_stats, 0, 1, "stats [QUEUE] [--json]"},
+	{{"push"},
+	 verb_push,
+	 1,
+	 2,
+	 "push QUEUE [--field K=V]... [--key KEY|--partition I] [--wait] [PAYLOAD|-|--lines]"},
+	{{"stats"}, verb_stats, 0, 1, "stats [QUEUE] [--partitions] [--json]"},
 	{{"audit"}, verb_audit, 1, 1, "audit QUEUE"},
 	{{"doctor"}, verb_doctor, 0, 1, "doctor [QUEUE] [--json]"},
 	{{"show"}, verb_show, 1, 2, "show QUEUE ID [--json]"},
@@ -62,7 +66,8 @@ static const char help[] =
 	"Tasks (Redis itself; no supervisor needed)\n"
 	"  push QUEUE [--field K=V]... [PAYLOAD|-|--lines]\n"
 	"  push QUEUE --wait [PAYLOAD|-]   and print its result when it is done\n"
-	"  stats [QUEUE] [--json]          how many are where\n"
+	"  push QUEUE --key KEY ...        to the partition of that key; or --partition I\n"
+	"  stats [QUEUE] [--json]          how many are where; --partitions: in each\n"
 	"  audit QUEUE                     does the account add up?\n"
 	"  doctor [QUEUE] [--json]         what is wrong with Redis, and what to do\n"
 	"  show QUEUE ID                   one task, wherever it is\n"

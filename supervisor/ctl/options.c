@@ -8,6 +8,9 @@ enum option_id {
 	OPT_SET,
 	OPT_FIELD,
 	OPT_TASK,
+	OPT_KEY,
+	OPT_PARTITION,
+	OPT_PARTITIONS,
 	OPT_N_LINES,
 	OPT_LINES,
 	OPT_JSON,
@@ -26,16 +29,29 @@ static const struct spec {
 	enum option_id id;
 	bool has_value;
 } specs[] = {
-	{"-c", OPT_CONF, true},          {"--config", OPT_CONF, true},
-	{"-s", OPT_SET, true},           {"--set", OPT_SET, true},
-	{"--field", OPT_FIELD, true},    {"--task", OPT_TASK, true},
-	{"-n", OPT_N_LINES, true},       {"--lines", OPT_LINES, false},
-	{"--json", OPT_JSON, false},     {"--watch", OPT_WATCH, false},
-	{"-w", OPT_WATCH, false},        {"-f", OPT_FOLLOW, false},
-	{"--follow", OPT_FOLLOW, false}, {"--no-wait", OPT_NO_WAIT, false},
-	{"--wait", OPT_WAIT, false},     {"--all", OPT_ALL, false},
-	{"--fast", OPT_FAST, false},     {"-h", OPT_HELP, false},
-	{"--help", OPT_HELP, false},     {"--version", OPT_VERSION, false},
+	{"-c", OPT_CONF, true},
+	{"--config", OPT_CONF, true},
+	{"-s", OPT_SET, true},
+	{"--set", OPT_SET, true},
+	{"--field", OPT_FIELD, true},
+	{"--task", OPT_TASK, true},
+	{"-n", OPT_N_LINES, true},
+	{"--lines", OPT_LINES, false},
+	{"--json", OPT_JSON, false},
+	{"--watch", OPT_WATCH, false},
+	{"-w", OPT_WATCH, false},
+	{"-f", OPT_FOLLOW, false},
+	{"--follow", OPT_FOLLOW, false},
+	{"--no-wait", OPT_NO_WAIT, false},
+	{"--wait", OPT_WAIT, false},
+	{"--all", OPT_ALL, false},
+	{"--fast", OPT_FAST, false},
+	{"-h", OPT_HELP, false},
+	{"--help", OPT_HELP, false},
+	{"--version", OPT_VERSION, false},
+	{"--key", OPT_KEY, true},
+	{"--partition", OPT_PARTITION, true},
+	{"--partitions", OPT_PARTITIONS, false},
 };
 
 static const struct spec *find(const char *name, size_t len)
@@ -67,6 +83,17 @@ static int set_number(struct options *o, const char *value, struct err *e)
 	return 0;
 }
 
+static int set_partition(struct options *o, const char *value, struct err *e)
+{
+	size_t n_digits = strspn(value, "0123456789");
+
+	if (n_digits == 0 || n_digits > 4 || value[n_digits])
+		return err_set(e, EXIT_USAGE,
+			       "--partition %s: not a number; they are counted from 0", value);
+	o->partition = (int)strtol(value, NULL, 10);
+	return 0;
+}
+
 static int apply(struct options *o, enum option_id id, const char *value, struct err *e)
 {
 	switch (id) {
@@ -84,6 +111,14 @@ static int apply(struct options *o, enum option_id id, const char *value, struct
 		break;
 	case OPT_TASK:
 		o->task = value;
+		break;
+	case OPT_KEY:
+		o->key = value;
+		break;
+	case OPT_PARTITION:
+		return set_partition(o, value, e);
+	case OPT_PARTITIONS:
+		o->partitions = true;
 		break;
 	case OPT_N_LINES:
 		return set_number(o, value, e);
@@ -170,6 +205,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 
 	memset(o, 0, sizeof(*o));
 	o->n_lines = -1;
+	o->partition = -1;
 	o->sets = xcalloc(n, sizeof(*o->sets));
 	o->fields = xcalloc(n, sizeof(*o->fields));
 	o->args = xcalloc(n, sizeof(*o->args));

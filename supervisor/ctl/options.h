@@ -18,7 +18,10 @@ struct options {
 	size_t n_args;
 	const char *verb; /* NULL = none */
 	const char *task; /* --task ID */
+	const char *key;  /* --key KEY */
 	int64_t n_lines;  /* -n, -1 = not said */
+	int partition;    /* --partition I, -1 = not said */
+	bool partitions;  /* --partitions */
 	bool json, watch, follow, no_wait, wait, by_line, all, fast, help, version;
 };
 

@@ -5,49 +5,73 @@
 
 #define LOADING_MS 30000
 
-struct redis {
-	struct ev_loop *loop; /* owned */
-	struct rconn *link;
-	const char *from; /* borrowed from the target; NULL = the url is this program's own */
-	bool is_down;     /* a try has failed since redis_ready() began to wait */
+struct link {
+	struct rconn *conn;
+	bool is_down; /* a try has failed since redis_ready() began to wait */
 	char why[400];
+};
 
-	bool on_list;   /* the queue is one: */
-	bool is_loaded; /* and Redis knows the script that asks it; else it is sent each time */
+/* What is known of a queue that was asked about; and which link is asked about it. */
+struct served {
+	struct link *link; /* borrowed */
+	bool is_known;     /* Redis has answered what it is */
+	bool on_list;      /* the queue is one: */
+	bool is_loaded;    /* and Redis knows the script that asks it; else it is sent each time */
 	struct keys keys;
 	char *group; /* owned */
 };
 
+struct redis {
+	struct ev_loop *loop; /* owned */
+	struct link link;
+	const char *from;       /* borrowed from the target; NULL = the url is this program's own */
+	struct served **served; /* owned, each too */
+	size_t n_served;
+	const struct served *now; /* whom it is about; NULL: no queue yet */
+};
+
+/* The one that leads to where the keys of this stream are: a single server has all of them. */
+static struct link *link_of(struct redis *r, const char *stream ATTR_UNUSED)
+{
+	return &r->link;
+}
+
+static struct link *link_now(struct redis *r)
+{
+	return r->now ? r->now->link : &r->link;
+}
+
 static void on_ready(void *arg)
 {
-	struct redis *r = arg;
+	struct link *l = arg;
 
-	r->is_down = false;
+	l->is_down = false;
 }
 
 static void on_down(void *arg, const char *why)
 {
-	struct redis *r = arg;
+	struct link *l = arg;
 
-	r->is_down = true;
-	snprintf(r->why, sizeof(r->why), "%s", why);
+	l->is_down = true;
+	snprintf(l->why, sizeof(l->why), "%s", why);
 }
 
 int redis_ready(struct redis *r, struct err *e)
 {
 	int64_t until = clock_mono_ms() + LOADING_MS;
+	struct link *l = link_now(r);
 
 	ev_now_update(r->loop); /* this program may have waited for its stdin */
-	r->is_down = false;
-	while (!rconn_is_ready(r->link)) {
+	l->is_down = false;
+	while (!rconn_is_ready(l->conn)) {
 		ev_run(r->loop, EVRUN_ONCE);
-		if (r->is_down && strstr(r->why, "LOADING") && clock_mono_ms() < until)
-			r->is_down = false; /* a server that starts: it will be there soon */
-		if (r->is_down)
+		if (l->is_down && strstr(l->why, "LOADING") && clock_mono_ms() < until)
+			l->is_down = false; /* a server that starts: it will be there soon */
+		if (l->is_down)
 			return err_set(e, EXIT_UNREACHABLE, "Redis at %s (from %s): %s%s",
-				       rconn_where(r->link), r->from ? r->from : "the supervisor",
-				       r->why,
-				       strchr(r->why, ';') ? "" /* says what to do itself */
+				       rconn_where(l->conn), r->from ? r->from : "the supervisor",
+				       l->why,
+				       strchr(l->why, ';') ? "" /* says what to do itself */
 							   : "; is it running, is that the url?");
 	}
 	return 0;
@@ -65,8 +89,8 @@ struct redis *redis_open(struct target *t, struct err *e)
 	r->loop = ev_loop_new(EVFLAG_AUTO);
 	INVARIANT(r->loop);
 	r->from = t->redis_from;
-	r->link = rconn_new(r->loop, conf_redis(c), "redisqctl", &events, r);
-	rconn_start(r->link);
+	r->link.conn = rconn_new(r->loop, conf_redis(c), "redisqctl", &events, &r->link);
+	rconn_start(r->link.conn);
 	if (redis_ready(r, e) == 0)
 		return r;
 	redis_close(r);
@@ -77,9 +101,13 @@ void redis_close(struct redis *r)
 {
 	if (!r)
 		return;
-	keys_release(&r->keys);
-	free(r->group);
-	rconn_close(r->link);
+	for (size_t i = 0; i < r->n_served; i++) {
+		keys_release(&r->served[i]->keys);
+		free(r->served[i]->group);
+		free(r->served[i]);
+	}
+	free(r->served);
+	rconn_close(r->link.conn);
 	ev_run(r->loop, EVRUN_NOWAIT);
 	ev_loop_destroy(r->loop);
 	free(r);
@@ -87,12 +115,12 @@ void redis_close(struct redis *r)
 
 const char *redis_where(const struct redis *r)
 {
-	return rconn_where(r->link);
+	return rconn_where(r->now ? r->now->link->conn : r->link.conn);
 }
 
 const char *redis_why(const struct redis *r)
 {
-	return r->why;
+	return r->now ? r->now->link->why : r->link.why;
 }
 
 /* ------------------------------------------------------------------ one answer */
@@ -148,7 +176,7 @@ static redisReply *wait_for(struct redis *r, struct answer *a, struct err *e)
 		return a->reply;
 	ev_run(r->loop, EVRUN_NOWAIT); /* on_down comes after the callbacks */
 	err_set(e, EXIT_UNREACHABLE, "Redis at %s: %s; whether it was done is unknown",
-		rconn_where(r->link), r->why[0] ? r->why : "the connection was lost");
+		redis_where(r), redis_why(r)[0] ? redis_why(r) : "the connection was lost");
 	return NULL;
 }
 
@@ -162,9 +190,9 @@ static struct rconn_arg *about_list(const struct redis *r, int front, int argc,
 	struct rconn_arg *all = xcalloc(n, sizeof(*all));
 
 	memcpy(all + front, argv, (size_t)argc * sizeof(*argv));
-	all[front + argc] = ARG(r->keys.stream);
-	all[front + argc + 1] = ARG(r->keys.prefix);
-	all[front + argc + 2] = ARG(r->group);
+	all[front + argc] = ARG(r->now->keys.stream);
+	all[front + argc + 1] = ARG(r->now->keys.prefix);
+	all[front + argc + 2] = ARG(r->now->group);
 	return all;
 }
 
@@ -173,24 +201,27 @@ static int send_words(struct redis *r, int argc, const struct rconn_arg *argv, r
 		      void *arg)
 {
 	const int front = 4;
+	struct rconn *conn = link_now(r)->conn;
 	struct rconn_arg *all;
+	bool is_loaded;
 	int rc;
 
-	if (!r->on_list || argv[0].data[0] != 'X')
-		return rconn_send(r->link, argc, argv, 0, fn, arg);
+	if (!redis_on_list(r) || argv[0].data[0] != 'X')
+		return rconn_send(conn, argc, argv, 0, fn, arg);
+	is_loaded = r->now->is_loaded;
 	all = about_list(r, front, argc, argv);
-	all[0] = r->is_loaded ? ARG("EVALSHA") : ARG("EVAL");
-	all[1] = ARG(r->is_loaded ? script_sha1(SCRIPT_LIST_ASK) : script_text(SCRIPT_LIST_ASK));
+	all[0] = is_loaded ? ARG("EVALSHA") : ARG("EVAL");
+	all[1] = ARG(is_loaded ? script_sha1(SCRIPT_LIST_ASK) : script_text(SCRIPT_LIST_ASK));
 	all[2] = ARG("1");
-	all[3] = ARG(r->keys.stream);
-	rc = rconn_send(r->link, front + argc + SCRIPT_LIST_ARGS, all, 0, fn, arg);
+	all[3] = ARG(r->now->keys.stream);
+	rc = rconn_send(conn, front + argc + SCRIPT_LIST_ARGS, all, 0, fn, arg);
 	free(all);
 	return rc;
 }
 
 bool redis_on_list(const struct redis *r)
 {
-	return r->on_list;
+	return r->now && r->now->on_list;
 }
 
 /* ------------------------------------------------------------------ asking */
@@ -203,7 +234,7 @@ redisReply *redis_try(struct redis *r, struct err *e, int argc, const struct rco
 		return NULL;
 	if (send_words(r, argc, argv, on_answer, &a) != 0) {
 		err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost; try again",
-			rconn_where(r->link));
+			redis_where(r));
 		return NULL;
 	}
 	return wait_for(r, &a, e);
@@ -240,16 +271,17 @@ redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int 
 
 	if (redis_ready(r, e) != 0)
 		return NULL;
-	if (r->on_list) {
+	if (redis_on_list(r)) {
 		argv = all = about_list(r, 0, argc, argv);
 		argc += SCRIPT_LIST_ARGS;
 		id = script_on_list(id);
 	}
-	rc = script_send(r->link, r->link, id, n_keys, argc, argv, 0, on_answer, &a);
+	rc = script_send(link_now(r)->conn, link_now(r)->conn, id, n_keys, argc, argv, 0, on_answer,
+			 &a);
 	free(all);
 	if (rc != 0) {
 		err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost; try again",
-			rconn_where(r->link));
+			redis_where(r));
 		return NULL;
 	}
 	return no_error(wait_for(r, &a, e), script_name(id), e);
@@ -274,9 +306,9 @@ redisReply *redis_multi(struct redis *r, struct err *e,
 			return NULL;
 	}
 	argv[0] = ARG("EXEC");
-	if (rconn_send(r->link, 1, argv, 0, on_answer, &a) != 0) {
+	if (rconn_send(link_now(r)->conn, 1, argv, 0, on_answer, &a) != 0) {
 		err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost; try again",
-			rconn_where(r->link));
+			redis_where(r));
 		return NULL;
 	}
 	return no_error(wait_for(r, &a, e), "EXEC", e);
@@ -288,7 +320,7 @@ redisReply *redis_multi(struct redis *r, struct err *e,
 static int find_kind(struct redis *r, const struct conf_queue *q, bool *on_list, struct err *e)
 {
 	const struct rconn_arg ask_type[] = {ARG("TYPE"), ARG(q->name)};
-	const struct rconn_arg ask_ours[] = {ARG("EXISTS"), ARG(r->keys.last_id)};
+	const struct rconn_arg ask_ours[] = {ARG("EXISTS"), ARG(r->now->keys.last_id)};
 	redisReply *type = redis_try(r, e, ARRAY_LEN(ask_type), ask_type);
 	redisReply *ours = type ? redis_try(r, e, ARRAY_LEN(ask_ours), ask_ours) : NULL;
 	int rc = ours ? 0 : -1;
@@ -304,16 +336,37 @@ static int find_kind(struct redis *r, const struct conf_queue *q, bool *on_list,
 	return rc;
 }
 
+static struct served *find_served(const struct redis *r, const char *stream)
+{
+	for (size_t i = 0; i < r->n_served; i++)
+		if (strcmp(r->served[i]->keys.stream, stream) == 0)
+			return r->served[i];
+	return NULL;
+}
+
+static struct served *add_served(struct redis *r, const struct conf_queue *q)
+{
+	struct served *s = xcalloc(1, sizeof(*s));
+
+	s->link = link_of(r, q->name);
+	keys_init(&s->keys, q->name);
+	s->group = xstrdup(q->group);
+	r->served = xrealloc(r->served, (r->n_served + 1) * sizeof(*r->served));
+	r->served[r->n_served++] = s;
+	return s;
+}
+
 int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e)
 {
+	struct served *s = find_served(r, q->name);
 	redisReply *loaded;
 	bool on_list;
 
-	keys_release(&r->keys);
-	free(r->group);
-	keys_init(&r->keys, q->name);
-	r->group = xstrdup(q->group);
-	r->on_list = false;
+	if (!s)
+		s = add_served(r, q);
+	r->now = s;
+	if (s->is_known)
+		return 0;
 	if (find_kind(r, q, &on_list, e) != 0)
 		return -1;
 	if (on_list) {
@@ -323,21 +376,22 @@ int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e)
 		loaded = redis_try(r, e, ARRAY_LEN(load), load);
 		if (!loaded)
 			return -1;
-		r->is_loaded = loaded->type == REDIS_REPLY_STRING;
+		s->is_loaded = loaded->type == REDIS_REPLY_STRING;
 		redis_free(loaded);
-		r->on_list = true;
+		s->on_list = true;
 	}
+	s->is_known = true;
 	return 0;
 }
 
-struct redis *redis_open_queue(struct target *t, const struct conf_queue *q, struct err *e)
+struct redis *redis_open_parts(struct target *t, const char *name, struct parts *p, struct err *e)
 {
-	struct redis *r = q ? redis_open(t, e) : NULL;
+	struct redis *r = NULL;
 
-	if (r && redis_serve(r, q, e) != 0) {
-		redis_close(r);
-		r = NULL;
-	}
+	if (target_parts(t, name, p, e) == 0)
+		r = redis_open(t, e);
+	if (!r)
+		parts_release(p);
 	return r;
 }
 
@@ -346,17 +400,17 @@ struct redis *redis_open_queue(struct target *t, const struct conf_queue *q, str
 int redis_send(struct redis *r, struct err *e, int argc, const struct rconn_arg *argv,
 	       rconn_reply_fn *fn, void *arg)
 {
-	if (!rconn_is_ready(r->link) && redis_ready(r, e) != 0)
+	if (!rconn_is_ready(link_now(r)->conn) && redis_ready(r, e) != 0)
 		return -1;
 	if (send_words(r, argc, argv, fn, arg) != 0)
 		return err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost: %s",
-			       rconn_where(r->link), r->why);
+			       redis_where(r), redis_why(r));
 	return 0;
 }
 
 void redis_wait(struct redis *r, size_t n)
 {
-	while (rconn_n_pending(r->link) > n)
+	while (rconn_n_pending(r->link.conn) > n)
 		ev_run(r->loop, EVRUN_ONCE);
 }
 

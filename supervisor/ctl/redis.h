@@ -23,13 +23,14 @@ struct redis;
 struct redis *redis_open(struct target *t, struct err *e);
 void redis_close(struct redis *r);
 /*
- * What is asked from now on is about this queue. If it is a list, by its configuration or by what
- * lies there, stream commands and scripts are done with lists (common/scripts/_list.lua), and
- * answer as with a stream. -1 with `e`: no answer.
+ * What is asked from now on is about this queue, or partition of one (parts.h). If it is a list, by
+ * its configuration or by what lies there, stream commands and scripts are done with lists
+ * (common/scripts/_list.lua), and answer as with a stream. It is looked at once: to go back to one
+ * that was served before costs nothing. -1 with `e`: no answer.
  */
 int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e) ATTR_MUST_CHECK;
-/* Both; NULL with `e`, also where `q` is NULL (`e` was set then). */
-struct redis *redis_open_queue(struct target *t, const struct conf_queue *q, struct err *e);
+/* redis_open(), for the streams `p` of the queue `name`; NULL with `e`. */
+struct redis *redis_open_parts(struct target *t, const char *name, struct parts *p, struct err *e);
 bool redis_on_list(const struct redis *r);
 const char *redis_where(const struct redis *r);
 
@@ -53,7 +54,7 @@ int redis_ready(struct redis *r, struct err *e) ATTR_MUST_CHECK;
 /* For pipelining: sends without waiting; `fn` is called from redis_wait(). */
 int redis_send(struct redis *r, struct err *e, int argc, const struct rconn_arg *argv,
 	       rconn_reply_fn *fn, void *arg) ATTR_MUST_CHECK;
-/* Runs until at most `n` commands wait for their reply. */
+/* Runs until at most `n` commands, of all queues, wait for their reply. */
 void redis_wait(struct redis *r, size_t n);
 /* Does nothing for that long but keep the link. */
 void redis_pause(struct redis *r, int64_t ms);

@@ -6,6 +6,7 @@
 
 #include "conf_read.h"
 #include "keys.h"
+#include "partition.h"
 #include "paths.h"
 #include "suggest.h"
 #include "target.h"
@@ -277,15 +278,33 @@ const struct conf *target_conf(struct target *t, struct err *e)
 	return t->effective;
 }
 
+/* "jobs:7", of a queue that has no such partition, or none any more. */
+static const struct conf_queue *spread_queue_of(const struct conf *c, const char *name)
+{
+	for (size_t i = 0; i < conf_n_queues(c); i++) {
+		const struct conf_queue *q = conf_queue_at(c, i);
+
+		if (q->partitions > 1 && partition_is_of(name, q->name, PARTITIONS_MAX))
+			return q;
+	}
+	return NULL;
+}
+
 /* A queue that nobody serves is rarely what is meant, but may be: one says so, and goes on. */
 static void note_stranger(struct target *t, const char *name)
 {
 	size_t n = conf_n_queues(t->effective);
+	const struct conf_queue *spread = spread_queue_of(t->effective, name);
 	struct suggest near = {0};
 	struct buf b = BUF_INIT;
 
 	if (n == 0 || t->note)
 		return;
+	if (spread) {
+		t->note = xasprintf("%s has the partitions 0 to %d; %s is none of them",
+				    spread->name, spread->partitions - 1, name);
+		return;
+	}
 	buf_addf(&b, "no queue %s is configured; ", name);
 	for (size_t i = 0; i < n; i++)
 		suggest_try(&near, name, conf_queue_at(t->effective, i)->name);
@@ -315,4 +334,28 @@ const struct conf_queue *target_queue(struct target *t, const char *name, struct
 	if (conf_add_queue(t->effective, name, e) != 0)
 		return NULL;
 	return conf_queue(t->effective, name);
+}
+
+int target_parts(struct target *t, const char *name, struct parts *p, struct err *e)
+{
+	const struct conf *c = target_conf(t, e);
+	const struct conf_queue *q;
+
+	*p = (struct parts){0};
+	if (!c)
+		return -1;
+	for (size_t i = 0; i < conf_n_queues(c) && !conf_queue(c, name); i++) {
+		q = conf_queue_at(c, i);
+		if (partition_is_of(name, q->name, q->partitions)) {
+			parts_init_one(p, q, name);
+			return 0;
+		}
+	}
+	q = target_queue(t, name, e);
+	if (!q)
+		return -1;
+	if (partition_check(q->name, q->partitions, e) != 0)
+		return -1;
+	parts_init(p, q);
+	return 0;
 }

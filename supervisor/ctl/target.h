@@ -13,6 +13,7 @@
 #include "client.h"
 #include "conf.h"
 #include "options.h"
+#include "parts.h"
 
 /*
  * A faulty file is the supervisor's matter as long as one answers: it says what is wrong with it,
@@ -44,5 +45,7 @@ const struct conf *target_conf(struct target *t, struct err *e);
  * are configured. NULL with `e`: a bad name.
  */
 const struct conf_queue *target_queue(struct target *t, const char *name, struct err *e);
+/* Its streams; `name` may also be that of one partition of a queue. -1 with `e`. */
+int target_parts(struct target *t, const char *name, struct parts *p, struct err *e);
 
 #endif

@@ -2,7 +2,8 @@
  * verb_audit.c - does the account of a queue add up? Every accepted task is done, dead, dropped,
  * waiting, running, delayed or held; and what belongs together is there together. One script looks
  * at all of it at one moment, so that a busy queue can be audited too. Exit 1 and a line for each
- * discrepancy.
+ * discrepancy. Of a queue with partitions each is looked at by itself, since nothing crosses from
+ * one to another, and the sum is theirs.
  */
 #include "audit.h"
 #include "ctl.h"
@@ -58,16 +59,44 @@ static void say(struct audit *a, const char *queue, bool is_bad, const char *fmt
 	buf_release(&text);
 }
 
+static void add_up(struct account *sum, const struct account *one)
+{
+	sum->accepted += one->accepted;
+	sum->places += one->places;
+	sum->done += one->done;
+	sum->dead += one->dead;
+	sum->dropped += one->dropped;
+	sum->waiting += one->waiting;
+	sum->running += one->running;
+	sum->delayed += one->delayed;
+	sum->held += one->held;
+	sum->is_told |= one->is_told;
+	sum->is_vain |= !one->is_told && one->places > 0;
+}
+
+static void read_account(const redisReply *all, const struct conf_queue *q, struct account *one)
+{
+	int64_t added = number(all, "added");
+	int64_t length = number(all, "length");
+
+	*one = (struct account){
+		.accepted = added - number(all, "readded"),
+		.done = number(all, "done"),
+		.dead = number(all, "dead"),
+		.dropped = number(all, "dropped"),
+		.running = number(all, "pending") - number(all, "ghosts"),
+		.delayed = number(all, "delayed"),
+		.held = number(all, "held"),
+		.is_told = added != 0 && q->start != CONF_START_END && q->on_done != CONF_DONE_ACK,
+	};
+	one->waiting = length - one->running;
+	one->places = length + one->delayed + one->held + one->dead + one->done + one->dropped;
+}
+
 static void compare(struct audit *a, const redisReply *all, const struct conf_queue *q,
 		    bool on_list)
 {
-	int64_t places = number(all, "length") + number(all, "delayed") + number(all, "held") +
-			 number(all, "dead") + number(all, "done") + number(all, "dropped");
-	int64_t added = number(all, "added");
-	int64_t accepted = added - number(all, "readded");
-	int64_t running = number(all, "pending") - number(all, "ghosts");
-	int64_t waiting = number(all, "length") - running;
-	int64_t apart = places < accepted ? accepted - places : places - accepted;
+	struct account one;
 
 	for (size_t i = 0; i < ARRAY_LEN(zeros); i++) {
 		int64_t n = number(all, zeros[i].name);
@@ -76,29 +105,43 @@ static void compare(struct audit *a, const redisReply *all, const struct conf_qu
 			say(a, q->name, true, "%lld %s", (long long)n,
 			    on_list && zeros[i].on_list ? zeros[i].on_list : zeros[i].what);
 	}
-	if (added == 0 || q->start == CONF_START_END || q->on_done == CONF_DONE_ACK)
-		say(a, q->name, false,
-		    "%lld tasks in all places; how many were accepted cannot be told "
-		    "here, so trimming would not be seen",
-		    (long long)places);
-	else if (places < accepted)
+	read_account(all, q, &one);
+	add_up(&a->sum, &one);
+	if (!one.is_told || one.places == one.accepted)
+		return;
+	a->is_apart = true;
+	if (one.places < one.accepted)
 		say(a, q->name, true,
 		    "accepted %lld, found %lld: %lld were removed from the stream "
 		    "before they ran (XTRIM, XDEL, or a producer's MAXLEN)",
-		    (long long)accepted, (long long)places, (long long)apart);
-	else if (places > accepted)
+		    (long long)one.accepted, (long long)one.places,
+		    (long long)(one.accepted - one.places));
+	else
 		say(a, q->name, true,
 		    "accepted %lld, found %lld: %lld too many; were counters or "
 		    "the stream deleted by hand?",
-		    (long long)accepted, (long long)places, (long long)apart);
+		    (long long)one.accepted, (long long)one.places,
+		    (long long)(one.places - one.accepted));
+}
+
+void audit_say_sum(struct audit *a, const char *queue)
+{
+	const struct account *s = &a->sum;
+
+	if (a->is_apart)
+		return;
+	if (!s->is_told || s->is_vain)
+		say(a, queue, false,
+		    "%lld tasks in all places; how many were accepted cannot be told "
+		    "here, so trimming would not be seen",
+		    (long long)s->places);
 	else
-		say(a, q->name, false,
+		say(a, queue, false,
 		    "accepted %lld = done %lld + dead %lld + dropped %lld + waiting %lld + "
 		    "running %lld + delayed %lld + held %lld",
-		    (long long)accepted, (long long)number(all, "done"),
-		    (long long)number(all, "dead"), (long long)number(all, "dropped"),
-		    (long long)waiting, (long long)running, (long long)number(all, "delayed"),
-		    (long long)number(all, "held"));
+		    (long long)s->accepted, (long long)s->done, (long long)s->dead,
+		    (long long)s->dropped, (long long)s->waiting, (long long)s->running,
+		    (long long)s->delayed, (long long)s->held);
 }
 
 int audit_queue(struct audit *a, struct redis *r, const struct conf_queue *q, struct err *e)
@@ -133,14 +176,22 @@ static void print(void *arg ATTR_UNUSED, const char *queue, bool is_bad ATTR_UNU
 
 int verb_audit(struct ctl *c, struct err *e)
 {
-	const struct conf_queue *q = target_queue(&c->target, c->options->args[0], e);
-	struct redis *r = redis_open_queue(&c->target, q, e);
 	struct audit a = {.say = print};
-	int rc = r ? audit_queue(&a, r, q, e) : -1;
+	struct parts p;
+	struct redis *r = redis_open_parts(&c->target, c->options->args[0], &p, e);
+	int rc = r ? 0 : -1;
 
+	for (size_t i = 0; i < p.n && rc == 0; i++) {
+		rc = redis_serve(r, &p.v[i], e);
+		if (rc == 0)
+			rc = audit_queue(&a, r, &p.v[i], e);
+	}
+	if (rc == 0)
+		audit_say_sum(&a, parts_name(&p));
 	redis_close(r);
 	if (rc == 0 && a.n_bad)
-		rc = err_set(e, EXIT_FORCED, "%s: %d discrepanc%s; see above", q->name, a.n_bad,
-			     a.n_bad == 1 ? "y" : "ies");
+		rc = err_set(e, EXIT_FORCED, "%s: %d discrepanc%s; see above", parts_name(&p),
+			     a.n_bad, a.n_bad == 1 ? "y" : "ies");
+	parts_release(&p);
 	return rc;
 }

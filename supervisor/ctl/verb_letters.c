@@ -1,6 +1,7 @@
 /*
  * verb_letters.c - dead letters and held tasks: two streams with the same post-mortem fields, so
- * the same code: list, show, put back on the stream as new (retry, release), drop.
+ * the same code: list, show, put back on the stream as new (retry, release), drop. Those of
+ * partitions are one list, in the order of ids; what is done is done in the partition they are in.
  */
 #include <jansson.h>
 
@@ -20,12 +21,33 @@ struct letters {
 	struct redis *redis; /* borrowed */
 	const char *word;    /* "dead" or "held" */
 	const char *again;   /* "retry" or "release" */
-	const char *key;     /* borrowed from keys */
 	const char *queue;   /* borrowed */
 	const char **ids;    /* borrowed from the options */
 	size_t n_ids;
+	struct parts parts;
+
+	/* The one that is looked at, see look_at(): */
+	size_t part;
 	struct keys keys;
+	const char *key; /* borrowed from keys */
 };
+
+/* A letter that was looked for. */
+struct letter {
+	redisReply *reply; /* owned; holds the other */
+	const redisReply *entry;
+	size_t part;
+};
+
+/* Nothing before this is about any stream. */
+static int look_at(struct letters *l, size_t part, struct err *e)
+{
+	keys_release(&l->keys);
+	keys_init(&l->keys, l->parts.v[part].name);
+	l->key = strcmp(l->word, "held") == 0 ? l->keys.held : l->keys.dead;
+	l->part = part;
+	return redis_serve(l->redis, &l->parts.v[part], e);
+}
 
 static const char *entry_id(const redisReply *entry)
 {
@@ -34,13 +56,15 @@ static const char *entry_id(const redisReply *entry)
 
 /* ------------------------------------------------------------------ list, show */
 
-static void add_row(struct table *t, const redisReply *entry, int64_t now_ms)
+static void add_row(const struct letters *l, struct table *t, const struct entry_row *row,
+		    int64_t now_ms)
 {
-	const redisReply *f = entry->element[1];
+	const redisReply *f = row->reply->element[1];
 	struct slice died = entry_field(f, "redisq.died_at");
+	char *id = parts_id(&l->parts, row->part, entry_id(row->reply));
 	struct buf b = BUF_INIT;
 
-	table_cell(t, entry_id(entry));
+	table_cell(t, id);
 	out_bytes(&b, entry_field(f, "redisq.id"), 32);
 	table_cell(t, b.data);
 	buf_clear(&b);
@@ -56,9 +80,10 @@ static void add_row(struct table *t, const redisReply *entry, int64_t now_ms)
 	out_bytes(&b, entry_field(f, "redisq.error"), 120);
 	table_cell(t, b.data);
 	buf_release(&b);
+	free(id);
 }
 
-static json_t *letter_json(const redisReply *entry)
+static json_t *letter_json(const struct letters *l, size_t part, const redisReply *entry)
 {
 	json_t *text = json_object();
 	json_t *b64 = json_object();
@@ -66,6 +91,8 @@ static json_t *letter_json(const redisReply *entry)
 
 	entry_json(entry->element[1], text, b64);
 	json_object_set_new(o, "entry", json_string(entry_id(entry)));
+	if (l->parts.is_spread)
+		json_object_set_new(o, "partition", json_integer((json_int_t)part));
 	json_object_set_new(o, "fields", text);
 	if (json_object_size(b64))
 		json_object_set_new(o, "fields_b64", b64);
@@ -83,76 +110,131 @@ static void print_json(json_t *list)
 	json_decref(list);
 }
 
-static int list_letters(struct letters *l, struct err *e)
+/* The newest of all partitions. */
+struct newest {
+	redisReply **replies;   /* owned, one of each partition; they hold what the rows borrow */
+	struct entry_row *rows; /* owned, the newest last */
+	size_t n_rows;
+	int64_t n_all;
+};
+
+static int find_newest(struct letters *l, struct newest *all, int64_t max, struct err *e)
 {
-	const struct options *o = l->ctl->options;
-	int64_t max = o->n_lines >= 0 ? o->n_lines : LIST_DEFAULT;
+	size_t n = 0;
+	char count[24];
+
+	snprintf(count, sizeof(count), "%lld", (long long)max);
+	for (size_t i = 0; i < l->parts.n; i++) {
+		redisReply *size = NULL;
+
+		if (look_at(l, i, e) == 0)
+			size = redis_ask(l->redis, e, "XLEN", l->key);
+		if (!size)
+			return -1;
+		all->n_all += redis_int(size, 0);
+		redis_free(size);
+		all->replies[i] =
+			redis_ask(l->redis, e, "XREVRANGE", l->key, "+", "-", "COUNT", count);
+		if (!all->replies[i])
+			return -1;
+		n += all->replies[i]->elements;
+	}
+	all->rows = xcalloc(n + 1, sizeof(*all->rows));
+	for (size_t i = 0; i < l->parts.n; i++)
+		for (size_t k = 0; k < all->replies[i]->elements; k++)
+			all->rows[all->n_rows++] =
+				(struct entry_row){.reply = all->replies[i]->element[k], .part = i};
+	entry_sort(all->rows, all->n_rows);
+	if (n > (size_t)max) {
+		memmove(all->rows, all->rows + n - max, (size_t)max * sizeof(*all->rows));
+		all->n_rows = (size_t)max;
+	}
+	return 0;
+}
+
+static void print_newest(const struct letters *l, const struct newest *all)
+{
 	struct table *t = table_new("entry task reason >attempt >age error");
 	struct buf out = BUF_INIT;
 	json_t *list = json_array();
-	redisReply *size = redis_ask(l->redis, e, "XLEN", l->key);
-	redisReply *r = NULL;
-	char count[24];
-	int rc = -1;
 
-	snprintf(count, sizeof(count), "%lld", (long long)max_i64(1, max));
-	if (size) /* the newest ones, the newest last */
-		r = redis_ask(l->redis, e, "XREVRANGE", l->key, "+", "-", "COUNT", count);
-	if (r) {
-		rc = 0;
-		for (size_t i = r->elements; i > 0; i--) {
-			add_row(t, r->element[i - 1], clock_wall_ms());
-			json_array_append_new(list, letter_json(r->element[i - 1]));
-		}
+	for (size_t i = 0; i < all->n_rows; i++) {
+		add_row(l, t, &all->rows[i], clock_wall_ms());
+		json_array_append_new(list, letter_json(l, all->rows[i].part, all->rows[i].reply));
 	}
-	if (rc == 0 && o->json) {
+	if (l->ctl->options->json) {
 		print_json(json_incref(list));
-	} else if (rc == 0 && r->elements == 0) {
+	} else if (all->n_rows == 0) {
 		out_print("no %s tasks in %s\n", l->word, l->queue);
-	} else if (rc == 0) {
+	} else {
 		table_print(t, out_width() > 80 ? out_width() : 80, &out);
-		if (size->integer > (int64_t)r->elements)
-			buf_addf(&out, "the newest %zu of %lld; -n for more\n", r->elements,
-				 (long long)size->integer);
+		if (all->n_all > (int64_t)all->n_rows)
+			buf_addf(&out, "the newest %zu of %lld; -n for more\n", all->n_rows,
+				 (long long)all->n_all);
 		out_write(&out);
 	}
-	redis_free(size);
-	redis_free(r);
 	json_decref(list);
 	buf_release(&out);
 	table_free(t);
+}
+
+static int list_letters(struct letters *l, struct err *e)
+{
+	const struct options *o = l->ctl->options;
+	struct newest all = {.replies = xcalloc(l->parts.n, sizeof(*all.replies))};
+	int rc = find_newest(l, &all, o->n_lines >= 0 ? max_i64(1, o->n_lines) : LIST_DEFAULT, e);
+
+	if (rc == 0)
+		print_newest(l, &all);
+	for (size_t i = 0; i < l->parts.n; i++)
+		redis_free(all.replies[i]);
+	free(all.replies);
+	free(all.rows);
 	return rc;
 }
 
-/* The letter that is meant: by its entry's id, else by its task id. Owned reply; NULL with `e`. */
-static redisReply *find_letter(struct letters *l, const char *id, const redisReply **entry,
-			       struct err *e)
+/* ------------------------------------------------------------------ finding one */
+
+/* Notes what was found; a second one, in another partition, is an error: -1 with `e`. */
+static int found(struct letters *l, struct letter *letter, redisReply *reply,
+		 const redisReply *entry, const char *id, struct err *e)
+{
+	if (letter->entry) {
+		redis_free(reply);
+		return err_set(e, EXIT_FORCED,
+			       "%s is in the partitions %zu and %zu, maybe more; say which: %zu/%s",
+			       id, letter->part, l->part, letter->part, id);
+	}
+	*letter = (struct letter){.reply = reply, .entry = entry, .part = l->part};
+	return 0;
+}
+
+static int find_entry(struct letters *l, const char *id, struct letter *letter, struct err *e)
+{
+	redisReply *r = redis_ask(l->redis, e, "XRANGE", l->key, id, id);
+
+	if (!r)
+		return -1;
+	if (r->elements)
+		return found(l, letter, r, r->element[0], id, e);
+	redis_free(r);
+	return 0;
+}
+
+static int find_task(struct letters *l, const char *id, struct letter *letter, struct err *e)
 {
 	char from[ENTRY_ID_MAX] = "-";
 	redisReply *r;
 
-	*entry = NULL;
-	if (strspn(id, "0123456789-") == strlen(id)) {
-		r = redis_ask(l->redis, e, "XRANGE", l->key, id, id);
-		if (!r)
-			return NULL;
-		if (r->elements) {
-			*entry = r->element[0];
-			return r;
-		}
-		redis_free(r);
-	}
 	for (;;) {
 		r = redis_ask(l->redis, e, "XRANGE", l->key, from, "+", "COUNT", "500");
 		if (!r)
-			return NULL;
+			return -1;
 		for (size_t i = 0; i < r->elements; i++) {
 			struct slice task = entry_field(r->element[i]->element[1], "redisq.id");
 
-			if (slice_eq_str(task, id)) {
-				*entry = r->element[i];
-				return r;
-			}
+			if (slice_eq_str(task, id))
+				return found(l, letter, r, r->element[i], id, e);
 		}
 		if (r->elements == 0)
 			break;
@@ -160,9 +242,46 @@ static redisReply *find_letter(struct letters *l, const char *id, const redisRep
 		redis_free(r);
 	}
 	redis_free(r);
-	err_set(e, EXIT_FORCED, "no %s task %s in %s; see redisqctl %s list %s", l->word, id,
-		l->queue, l->word, l->queue);
-	return NULL;
+	return 0;
+}
+
+typedef int find_fn(struct letters *l, const char *id, struct letter *letter, struct err *e);
+
+/* In the partition that is named, else in all of them: the same id may be in several. */
+static int find_in(struct letters *l, find_fn *find, int part, const char *id,
+		   struct letter *letter, struct err *e)
+{
+	for (size_t i = 0; i < l->parts.n; i++) {
+		if (part != PARTS_ANY && i != (size_t)part)
+			continue;
+		if (look_at(l, i, e) != 0 || find(l, id, letter, e) != 0) {
+			redis_free(letter->reply);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* The letter that is meant: by its entry's id, else by its task id. It is looked at then. -1 with
+ * `e`; else letter->reply is the caller's. */
+static int find_letter(struct letters *l, const char *text, struct letter *letter, struct err *e)
+{
+	const char *id;
+	int part = parts_read_id(&l->parts, text, &id);
+
+	*letter = (struct letter){0};
+	if (strspn(id, "0123456789-") == strlen(id) &&
+	    find_in(l, find_entry, part, id, letter, e) != 0)
+		return -1;
+	if (!letter->entry && find_in(l, find_task, part, id, letter, e) != 0)
+		return -1;
+	if (!letter->entry)
+		return err_set(e, EXIT_FORCED, "no %s task %s in %s; see redisqctl %s list %s",
+			       l->word, text, l->queue, l->word, l->queue);
+	if (look_at(l, letter->part, e) == 0)
+		return 0;
+	redis_free(letter->reply);
+	return -1;
 }
 
 static int show_letters(struct letters *l, struct err *e)
@@ -172,17 +291,18 @@ static int show_letters(struct letters *l, struct err *e)
 	int rc = 0;
 
 	for (size_t i = 0; i < l->n_ids && rc == 0; i++) {
-		const redisReply *entry;
-		redisReply *r = find_letter(l, l->ids[i], &entry, e);
+		struct letter one;
+		char *id;
 
-		if (!r) {
-			rc = -1;
+		rc = find_letter(l, l->ids[i], &one, e);
+		if (rc != 0)
 			break;
-		}
-		json_array_append_new(list, letter_json(entry));
-		buf_addf(&out, "%s  %s\n", entry_id(entry), l->word);
-		entry_print(&out, entry->element[1], 0);
-		redis_free(r);
+		json_array_append_new(list, letter_json(l, one.part, one.entry));
+		id = parts_id(&l->parts, one.part, entry_id(one.entry));
+		buf_addf(&out, "%s  %s\n", id, l->word);
+		entry_print(&out, one.entry->element[1], 0);
+		free(id);
+		redis_free(one.reply);
 	}
 	if (rc == 0 && l->ctl->options->json)
 		print_json(json_incref(list));
@@ -247,24 +367,24 @@ static int act_on(struct letters *l, bool drop, const struct rconn_arg *ids, siz
 static int act_on_named(struct letters *l, bool drop, struct totals *sum, struct err *e)
 {
 	for (size_t i = 0; i < l->n_ids; i++) {
-		const redisReply *entry;
-		redisReply *r = find_letter(l, l->ids[i], &entry, e);
+		struct letter one;
 		struct rconn_arg id;
 		int rc;
 
-		if (!r)
+		if (find_letter(l, l->ids[i], &one, e) != 0)
 			return -1;
-		id = ARG(entry_id(entry));
+		id = ARG(entry_id(one.entry));
 		rc = act_on(l, drop, &id, 1, sum, e);
-		redis_free(r);
+		redis_free(one.reply);
 		if (rc != 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* All that are there now: up to the last id of this moment, or what dies again would go round. */
-static int act_on_all(struct letters *l, bool drop, struct totals *sum, struct err *e)
+/* All that are there in one partition now: up to the last id of this moment, or what dies again
+ * would go round. */
+static int act_on_place(struct letters *l, bool drop, struct totals *sum, struct err *e)
 {
 	redisReply *r = redis_ask(l->redis, e, "XREVRANGE", l->key, "+", "-", "COUNT", "1");
 	char from[ENTRY_ID_MAX] = "-";
@@ -297,6 +417,14 @@ static int act_on_all(struct letters *l, bool drop, struct totals *sum, struct e
 			entry_next_id(ids[n - 1].data, from);
 		redis_free(r);
 	}
+	return 0;
+}
+
+static int act_on_all(struct letters *l, bool drop, struct totals *sum, struct err *e)
+{
+	for (size_t i = 0; i < l->parts.n; i++)
+		if (look_at(l, i, e) != 0 || act_on_place(l, drop, sum, e) != 0)
+			return -1;
 	return 0;
 }
 
@@ -349,13 +477,12 @@ static int verb_letters(struct ctl *c, bool held, struct err *e)
 	    strcmp(what, l.again) != 0)
 		return err_set(e, EXIT_USAGE, "usage: redisqctl %s list|show|%s|drop QUEUE [ID...]",
 			       l.word, l.again);
-	l.redis = redis_open_queue(&c->target, target_queue(&c->target, l.queue, e), e);
+	l.redis = redis_open_parts(&c->target, l.queue, &l.parts, e);
 	if (!l.redis)
 		return -1;
-	keys_init(&l.keys, l.queue);
-	l.key = held ? l.keys.held : l.keys.dead;
 	rc = run(&l, what, e);
 	keys_release(&l.keys);
+	parts_release(&l.parts);
 	redis_close(l.redis);
 	return rc;
 }

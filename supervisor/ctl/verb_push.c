@@ -1,15 +1,20 @@
 /*
  * verb_push.c - tasks from the command line and from stdin: XADD, nothing else. The bytes of a
  * payload travel as they are. With --wait the task asks for its result, and that is waited for.
+ *
+ * Of a queue with partitions a task goes to that of its key, or to the one that is said, else to
+ * the next one in turn, from any: whoever pushes one task at a time begins anew each time.
  */
 #include <errno.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include "backoff.h"
 #include "clock.h"
 #include "ctl.h"
 #include "line.h"
 #include "out.h"
+#include "partition.h"
 #include "redis.h"
 #include "wait.h"
 
@@ -21,38 +26,47 @@
 struct push {
 	const struct options *options; /* borrowed */
 	struct redis *redis;           /* borrowed */
-	const char *queue;             /* borrowed */
-	const char *payload_field;     /* borrowed */
-	struct err *e;                 /* borrowed */
+	struct parts parts;
+	size_t part;               /* where the next task goes */
+	bool takes_turns;          /* and the one after it to the next partition */
+	const char *queue;         /* borrowed: as the user calls it */
+	const char *payload_field; /* borrowed */
+	struct err *e;             /* borrowed */
 	int64_t n_sent;
 	int64_t n_done;
-	int64_t n_answered;
 	int64_t n_lost; /* sent, and no answer came */
 	size_t bytes;   /* sent since the last redis_wait(0) */
 	char last_id[64];
-	char refused[256]; /* Redis's first error, "" = none */
-	int64_t refused_line;
-	struct buf carry;    /* pieces of a line longer than line.h gives out at once */
-	int64_t progress_ms; /* when to say how far it is; 0 = never */
+	char refused[256];    /* Redis's first error, "" = none */
+	int64_t refused_line; /* the first of those that were */
+	struct buf carry;     /* pieces of a line longer than line.h gives out at once */
+	int64_t progress_ms;  /* when to say how far it is; 0 = never */
 	bool has_failed;
+};
+
+/* One task that is on its way. */
+struct sent {
+	struct push *push; /* borrowed */
+	int64_t line;      /* from 1: partitions do not answer in the order of sending */
 };
 
 static void on_added(void *arg, const redisReply *reply)
 {
-	struct push *p = arg;
+	struct sent *sent = arg;
+	struct push *p = sent->push;
 
-	p->n_answered++;
 	if (!reply) {
 		p->n_lost++;
 	} else if (reply->type == REDIS_REPLY_ERROR) {
-		if (!p->refused[0]) {
+		if (!p->refused[0] || sent->line < p->refused_line) {
 			snprintf(p->refused, sizeof(p->refused), "%s", reply->str);
-			p->refused_line = p->n_answered;
+			p->refused_line = sent->line;
 		}
 	} else {
 		p->n_done++;
 		snprintf(p->last_id, sizeof(p->last_id), "%s", reply->str ? reply->str : "");
 	}
+	free(sent);
 }
 
 /* The value of a --field, the last of that name; NULL: there is none. */
@@ -70,13 +84,18 @@ static const char *field(const struct options *o, const char *name)
 static int push_one(struct push *p, struct slice payload)
 {
 	const struct options *o = p->options;
+	const struct conf_queue *to = &p->parts.v[p->part];
 	size_t n = 3 + 2 * o->n_fields + 2 + 2;
-	struct rconn_arg *argv = xcalloc(n, sizeof(*argv));
+	struct rconn_arg *argv;
+	struct sent *sent;
 	int argc = 0;
 	int rc;
 
+	if (redis_serve(p->redis, to, p->e) != 0)
+		return -1;
+	argv = xcalloc(n, sizeof(*argv));
 	argv[argc++] = ARG("XADD");
-	argv[argc++] = ARG(p->queue);
+	argv[argc++] = ARG(to->name);
 	argv[argc++] = ARG("*");
 	for (size_t i = 0; i < o->n_fields; i++) {
 		const char *equals = strchr(o->fields[i], '=');
@@ -92,10 +111,16 @@ static int push_one(struct push *p, struct slice payload)
 		argv[argc++] = ARG("redisq.result_ttl");
 		argv[argc++] = ARG(WAIT_RESULT_TTL_MS);
 	}
-	rc = redis_send(p->redis, p->e, argc, argv, on_added, p);
+	sent = xcalloc(1, sizeof(*sent));
+	*sent = (struct sent){.push = p, .line = p->n_sent + 1};
+	rc = redis_send(p->redis, p->e, argc, argv, on_added, sent);
 	free(argv);
-	if (rc != 0)
+	if (rc != 0) {
+		free(sent);
 		return -1;
+	}
+	if (p->takes_turns)
+		p->part = (p->part + 1) % p->parts.n;
 	p->n_sent++;
 	p->bytes += payload.len;
 	if (p->bytes > WINDOW_BYTES) {
@@ -262,7 +287,12 @@ static int outcome(struct push *p)
 static int wait_and_print(struct push *p)
 {
 	const char *id = field(p->options, "redisq.id");
-	struct waited w = {.queue = p->queue, .id = id ? id : p->last_id, .entry = p->last_id};
+	char *called = parts_id(&p->parts, p->part, id ? id : p->last_id);
+	struct waited w = {.queue = p->queue,
+			   .stream = p->parts.v[p->part].name,
+			   .id = id ? id : p->last_id,
+			   .called = called,
+			   .entry = p->last_id};
 	struct buf result = BUF_INIT;
 	int rc = wait_for_end(p->redis, &w, &result, p->e);
 
@@ -271,7 +301,16 @@ static int wait_and_print(struct push *p)
 	if (rc == 0)
 		out_write(&result);
 	buf_release(&result);
+	free(called);
 	return rc;
+}
+
+static void print_id(const struct push *p)
+{
+	char *id = parts_id(&p->parts, p->part, p->last_id);
+
+	out_print("%s\n", id);
+	free(id);
 }
 
 static int push_all(struct push *p)
@@ -300,7 +339,7 @@ static int push_all(struct push *p)
 	if (rc == 0 && p->options->wait)
 		return wait_and_print(p);
 	if (rc == 0)
-		out_print("%s\n", p->last_id);
+		print_id(p);
 	return rc;
 }
 
@@ -335,32 +374,69 @@ static int check_wait(const struct options *o, struct err *e)
 static int forget_earlier(struct push *p)
 {
 	const char *id = field(p->options, "redisq.id");
-	struct waited w = {.queue = p->queue, .id = id};
+	struct waited w = {.stream = p->parts.v[p->part].name, .id = id};
 
-	return p->options->wait && id ? wait_forget(p->redis, &w, p->e) : 0;
+	if (!p->options->wait || !id)
+		return 0;
+	if (redis_serve(p->redis, &p->parts.v[p->part], p->e) != 0)
+		return -1;
+	return wait_forget(p->redis, &w, p->e);
+}
+
+/* Where to begin, and whether to go on from there. */
+static int choose(struct push *p)
+{
+	const struct options *o = p->options;
+	const size_t n = p->parts.n;
+	struct rng rng;
+
+	if (o->key && o->partition >= 0)
+		return err_set(p->e, EXIT_USAGE,
+			       "--key chooses the partition, and so does --partition; say one");
+	if (o->partition >= (int)n && !p->parts.is_spread)
+		return err_set(p->e, EXIT_USAGE, "%s has no partitions; leave --partition out",
+			       p->queue);
+	if (o->partition >= (int)n)
+		return err_set(p->e, EXIT_USAGE,
+			       "%s has the partitions 0 to %zu; --partition %d is none of them",
+			       p->queue, n - 1, o->partition);
+	if (o->partition >= 0) {
+		p->part = (size_t)o->partition;
+	} else if (o->key) {
+		p->part = (size_t)partition_of(o->key, strlen(o->key), (int)n);
+	} else {
+		rng_seed(&rng, (uint64_t)getpid() << 32 ^ (uint64_t)clock_mono_ms());
+		p->part = (size_t)rng_below(&rng, (int64_t)n);
+		p->takes_turns = o->by_line;
+	}
+	return 0;
+}
+
+static int push(struct push *p)
+{
+	const struct conf_queue *q = p->parts.queue;
+
+	p->payload_field = q->payload_field ? q->payload_field : "payload";
+	if (choose(p) != 0 || forget_earlier(p) != 0)
+		return -1;
+	return push_all(p);
 }
 
 int verb_push(struct ctl *c, struct err *e)
 {
 	const struct options *o = c->options;
 	struct push p = {.options = o, .queue = o->args[0], .e = e, .carry = BUF_INIT};
-	const struct conf_queue *q;
 	int rc;
 
 	if (o->by_line && o->n_args == 2 && strcmp(o->args[1], "-") != 0)
 		return err_set(e, EXIT_USAGE, "--lines reads stdin; leave the payload out");
 	if (check_wait(o, e) != 0)
 		return -1;
-	q = target_queue(&c->target, p.queue, e);
-	if (!q)
-		return -1;
-	p.payload_field = q->payload_field ? q->payload_field : "payload";
-	p.redis = redis_open_queue(&c->target, q, e);
+	p.redis = redis_open_parts(&c->target, p.queue, &p.parts, e);
 	if (!p.redis)
 		return -1;
-	rc = forget_earlier(&p);
-	if (rc == 0)
-		rc = push_all(&p);
+	rc = push(&p);
 	redis_close(p.redis);
+	parts_release(&p.parts);
 	return rc;
 }

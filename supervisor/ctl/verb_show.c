@@ -2,7 +2,8 @@
  * verb_show.c - one task, wherever it is: in the stream (waiting, or running for whom), delayed,
  * dead or held; by its entry's id there, or by its task id (redisq.id), which stays the same
  * through retries. With what it has left: checkpoint, progress, result; of one that is done and
- * gone the result alone, by its task id.
+ * gone the result alone, by its task id. It may be in any partition, and the same id in several:
+ * then the one that is meant has to be said.
  */
 #include <jansson.h>
 
@@ -18,9 +19,12 @@
 
 enum { CHECKPOINT, PROGRESS, RESULT, FAILED, N_LEFT };
 
+/* In one partition. */
 struct search {
 	struct redis *redis;           /* borrowed */
-	const struct conf_queue *conf; /* borrowed */
+	const struct parts *parts;     /* borrowed */
+	const struct conf_queue *conf; /* borrowed: of them the one */
+	size_t part;                   /* its number */
 	struct keys keys;
 	const char *id; /* borrowed */
 	bool is_entry_id;
@@ -130,20 +134,34 @@ static int in_delayed(struct search *s)
 	return 0;
 }
 
-static int search_all(struct search *s)
-{
-	const struct {
-		const char *place, *key;
-	} places[] = {{"stream", s->keys.stream}, {"dead", s->keys.dead}, {"held", s->keys.held}};
+enum { STREAM, DEAD, HELD, N_PLACES };
 
-	for (size_t i = 0; i < ARRAY_LEN(places) && s->is_entry_id && !s->place; i++)
-		if (by_entry_id(s, places[i].place, places[i].key) != 0)
+static const char *const places[N_PLACES] = {"stream", "dead", "held"};
+
+static const char *key_of(const struct search *s, int place)
+{
+	const char *const keys[N_PLACES] = {s->keys.stream, s->keys.dead, s->keys.held};
+
+	return keys[place];
+}
+
+/* Quick: it is asked for by its id. */
+static int search_entries(struct search *s)
+{
+	for (int i = 0; i < N_PLACES && s->is_entry_id && !s->place; i++)
+		if (by_entry_id(s, places[i], key_of(s, i)) != 0)
 			return -1;
-	if (!s->place && in_delayed(s) != 0)
+	return 0;
+}
+
+/* Page by page. */
+static int search_tasks(struct search *s)
+{
+	if (in_delayed(s) != 0)
 		return -1;
 	/* The letters first: they are fewer than what may wait in the stream. */
-	for (size_t i = ARRAY_LEN(places); i > 0 && !s->place; i--)
-		if (by_task_id(s, places[i - 1].place, places[i - 1].key) != 0)
+	for (int i = N_PLACES; i > 0 && !s->place; i--)
+		if (by_task_id(s, places[i - 1], key_of(s, i - 1)) != 0)
 			return -1;
 	return 0;
 }
@@ -268,7 +286,9 @@ static void tell_json(const struct search *s, const struct where *w)
 	char *dump;
 
 	entry_json(s->fields, text, b64);
-	json_object_set_new(o, "queue", entry_string(slice_str(s->conf->name)));
+	json_object_set_new(o, "queue", entry_string(slice_str(parts_name(s->parts))));
+	if (s->parts->is_spread)
+		json_object_set_new(o, "partition", json_integer((json_int_t)s->part));
 	if (s->entry)
 		json_object_set_new(o, "entry", json_string(s->entry));
 	json_object_set_new(o, "state", json_string(w->state));
@@ -300,8 +320,10 @@ static void tell_json(const struct search *s, const struct where *w)
 static void tell(const struct search *s, const struct where *w)
 {
 	struct buf out = BUF_INIT;
+	char *id = parts_id(s->parts, s->part, s->entry ? s->entry : s->id);
 
-	buf_addf(&out, "%s  ", s->entry ? s->entry : s->id);
+	buf_addf(&out, "%s  ", id);
+	free(id);
 	out_colour(&out, OUT_BOLD);
 	buf_adds(&out, w->state);
 	out_colour(&out, OUT_PLAIN);
@@ -344,18 +366,6 @@ static int show(struct search *s, bool as_json)
 	struct where w = {.state = s->place};
 	int rc = 0;
 
-	if (search_all(s) != 0)
-		return -1;
-	if (find_left(s) != 0)
-		return -1;
-	if (!s->place && s->left[RESULT].text.data)
-		s->place = "done"; /* and gone, but somebody wanted to know */
-	if (!s->place)
-		return err_set(s->e, EXIT_FORCED,
-			       "no task %s in %s: done, dropped, or never there; see redisqctl "
-			       "stats %s",
-			       s->id, s->conf->name, s->conf->name);
-	w.state = s->place;
 	if (strcmp(s->place, "stream") == 0)
 		rc = place_in_stream(s, &w);
 	if (s->body)
@@ -368,27 +378,104 @@ static int show(struct search *s, bool as_json)
 	return rc;
 }
 
+/* ------------------------------------------------------------------ partitions */
+
+/* What it has left, also where there is nothing else of it. */
+static int search_left(struct search *s)
+{
+	if (find_left(s) != 0)
+		return -1;
+	if (!s->place && s->left[RESULT].text.data)
+		s->place = "done"; /* and gone, but somebody wanted to know */
+	return 0;
+}
+
+/* One step of the search in all partitions. `one`: where it is; NULL still if it is in none. */
+static int search_each(struct search *v, size_t n, int (*step)(struct search *s),
+		       struct search **one)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct search *s = &v[i];
+
+		if (redis_serve(s->redis, s->conf, s->e) != 0 || step(s) != 0)
+			return -1;
+		if (s->place && *one)
+			return err_set(
+				s->e, EXIT_FORCED,
+				"%s is in the partitions %zu and %zu, maybe more; say which: "
+				"%zu/%s",
+				s->id, (*one)->part, s->part, (*one)->part, s->id);
+		if (s->place)
+			*one = s;
+	}
+	return 0;
+}
+
+static int search_all(struct search *v, size_t n, struct search **one)
+{
+	if (search_each(v, n, search_entries, one) != 0)
+		return -1;
+	if (!*one && search_each(v, n, search_tasks, one) != 0)
+		return -1;
+	if (!*one)
+		return search_each(v, n, search_left, one);
+	if (redis_serve((*one)->redis, (*one)->conf, (*one)->e) != 0)
+		return -1;
+	return find_left(*one);
+}
+
+static int find_and_show(struct redis *r, const struct parts *p, const struct options *o,
+			 struct err *e)
+{
+	struct search *v = xcalloc(p->n, sizeof(*v));
+	struct search *one = NULL;
+	const char *id;
+	int part = parts_read_id(p, o->args[1], &id);
+	size_t n = 0;
+	int rc;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (part != PARTS_ANY && i != (size_t)part)
+			continue;
+		v[n] = (struct search){.redis = r,
+				       .parts = p,
+				       .conf = &p->v[i],
+				       .part = i,
+				       .id = id,
+				       .is_entry_id = looks_like_id(id),
+				       .e = e};
+		keys_init(&v[n++].keys, p->v[i].name);
+	}
+	rc = search_all(v, n, &one);
+	if (rc == 0 && !one)
+		rc = err_set(e, EXIT_FORCED,
+			     "no task %s in %s: done, dropped, or never there; see redisqctl "
+			     "stats %s",
+			     o->args[1], parts_name(p), parts_name(p));
+	if (rc == 0)
+		rc = show(one, o->json);
+	for (size_t i = 0; i < n; i++) {
+		release_left(&v[i]);
+		redis_free(v[i].reply);
+		keys_release(&v[i].keys);
+	}
+	free(v);
+	return rc;
+}
+
 int verb_show(struct ctl *c, struct err *e)
 {
 	const struct options *o = c->options;
-	struct search s = {.e = e};
+	struct redis *r;
+	struct parts p;
 	int rc = -1;
 
 	if (o->n_args == 1) /* pm2's show */
 		return verb_describe(c, e);
-	s.id = o->args[1];
-	s.is_entry_id = looks_like_id(s.id);
-	s.conf = target_queue(&c->target, o->args[0], e);
-	if (!s.conf)
-		return -1;
-	s.redis = redis_open_queue(&c->target, s.conf, e);
-	if (!s.redis)
-		return -1;
-	keys_init(&s.keys, s.conf->name);
-	rc = show(&s, o->json);
-	release_left(&s);
-	redis_free(s.reply);
-	keys_release(&s.keys);
-	redis_close(s.redis);
+	r = redis_open_parts(&c->target, o->args[0], &p, e);
+	if (r)
+		rc = find_and_show(r, &p, o, e);
+	parts_release(&p);
+	redis_close(r);
 	return rc;
 }

@@ -8,6 +8,9 @@
  *   trimmed        accepted, but in no place: somebody's XTRIM, MAXLEN or XDEL (7.0 and later)
  *   oldest_age_ms  of the oldest waiting task, 0 when none waits
  *   backlog        waiting + delayed: what workers still have to begin
+ *
+ * Of a queue with partitions each is the sum over all of them, for a task never leaves its own; but
+ * for the oldest one's age, and for the consumers: every worker is one in each.
  */
 #include <jansson.h>
 
@@ -177,7 +180,8 @@ static int read_stats(struct redis *r, const struct conf_queue *q, struct stats 
 	return rc;
 }
 
-static json_t *as_json(const char *queue, const struct stats *s)
+/* -1: the queue as a whole. */
+static json_t *as_json(const char *queue, int partition, const struct stats *s)
 {
 	json_t *o = json_object();
 	const struct {
@@ -194,6 +198,8 @@ static json_t *as_json(const char *queue, const struct stats *s)
 
 	if (json_object_set_new(o, "queue", json_string(queue)) != 0)
 		json_object_set_new(o, "queue", json_null()); /* not UTF-8 */
+	if (partition >= 0)
+		json_object_set_new(o, "partition", json_integer(partition));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		json_object_set_new(o, rows[i].key, json_integer(rows[i].n));
 	return o;
@@ -229,42 +235,106 @@ static void add_remarks(struct buf *out, const char *queue, const struct stats *
 			 queue, (long long)s->trimmed);
 }
 
-static int print_stats(struct ctl *c, struct redis *r, const char *const *names, size_t n,
-		       struct err *e)
+/* What is printed, as far as it is known. */
+struct report {
+	struct ctl *ctl;     /* borrowed */
+	struct redis *redis; /* borrowed */
+	struct table *table;
+	json_t *list;
+	struct buf remarks;
+};
+
+static void add_up(struct stats *sum, const struct stats *s)
 {
-	struct table *t = table_new("queue >waiting >running >delayed >held >dead >done >accepted "
-				    "oldest");
-	json_t *list = json_array();
-	struct buf out = BUF_INIT;
-	struct buf remarks = BUF_INIT;
+	sum->waiting += s->waiting;
+	sum->running += s->running;
+	sum->delayed += s->delayed;
+	sum->held += s->held;
+	sum->dead += s->dead;
+	sum->accepted += s->accepted;
+	sum->done += s->done;
+	sum->dropped += s->dropped;
+	sum->trimmed += s->trimmed;
+	sum->backlog += s->backlog;
+	sum->consumers = max_i64(sum->consumers, s->consumers);
+	sum->oldest_age_ms = max_i64(sum->oldest_age_ms, s->oldest_age_ms);
+}
+
+static int add_queue(struct report *r, const struct parts *p, struct err *e)
+{
+	const struct options *o = r->ctl->options;
+	const char *name = parts_name(p);
+	struct stats *each = xcalloc(p->n, sizeof(*each));
+	json_t *partitions = json_array();
+	json_t *queue;
+	struct stats sum = {0};
 	int rc = 0;
 
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		const struct conf_queue *q = target_queue(&c->target, names[i], e);
-		struct stats s;
-
-		rc = q && redis_serve(r, q, e) == 0 ? read_stats(r, q, &s, e) : -1;
-		if (rc != 0)
-			break;
-		json_array_append_new(list, as_json(names[i], &s));
-		add_row(t, names[i], &s);
-		add_remarks(&remarks, names[i], &s);
+	for (size_t i = 0; i < p->n && rc == 0; i++) {
+		rc = redis_serve(r->redis, &p->v[i], e);
+		if (rc == 0)
+			rc = read_stats(r->redis, &p->v[i], &each[i], e);
+		if (rc == 0)
+			add_up(&sum, &each[i]);
 	}
-	if (rc == 0 && c->options->json) {
-		char *text = json_dumps(c->options->n_args ? json_array_get(list, 0) : list,
-					JSON_COMPACT);
+	if (rc == 0) {
+		queue = as_json(name, -1, &sum);
+		add_row(r->table, name, &sum);
+		for (size_t i = 0; i < p->n && p->is_spread; i++) {
+			json_array_append_new(partitions, as_json(name, (int)i, &each[i]));
+			if (o->partitions)
+				add_row(r->table, p->v[i].name, &each[i]);
+		}
+		if (p->is_spread)
+			json_object_set(queue, "partitions", partitions);
+		json_array_append_new(r->list, queue);
+		add_remarks(&r->remarks, name, &sum);
+	}
+	json_decref(partitions);
+	free(each);
+	return rc;
+}
+
+static void print(const struct report *r)
+{
+	const struct options *o = r->ctl->options;
+	struct buf out = BUF_INIT;
+
+	if (o->json) {
+		char *text =
+			json_dumps(o->n_args ? json_array_get(r->list, 0) : r->list, JSON_COMPACT);
 
 		buf_addf(&out, "%s\n", text);
 		free(text);
-	} else if (rc == 0) {
-		table_print(t, 0, &out);
-		buf_add(&out, remarks.data, remarks.len);
+	} else {
+		table_print(r->table, 0, &out);
+		buf_add(&out, r->remarks.data, r->remarks.len);
 	}
 	out_write(&out);
-	table_free(t);
-	json_decref(list);
 	buf_release(&out);
-	buf_release(&remarks);
+}
+
+static int print_stats(struct ctl *c, struct redis *redis, const char *const *names, size_t n,
+		       struct err *e)
+{
+	struct report r = {.ctl = c, .redis = redis, .remarks = BUF_INIT};
+	int rc = 0;
+
+	r.table = table_new("queue >waiting >running >delayed >held >dead >done >accepted oldest");
+	r.list = json_array();
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct parts p;
+
+		rc = target_parts(&c->target, names[i], &p, e);
+		if (rc == 0)
+			rc = add_queue(&r, &p, e);
+		parts_release(&p);
+	}
+	if (rc == 0)
+		print(&r);
+	table_free(r.table);
+	json_decref(r.list);
+	buf_release(&r.remarks);
 	return rc;
 }
 

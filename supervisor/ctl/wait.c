@@ -32,8 +32,8 @@ static void catch_signals(bool on)
 
 static void leave(const struct waited *w)
 {
-	fprintf(stderr, "redisqctl: task %s goes on; see redisqctl show %s %s\n", w->id, w->queue,
-		w->id);
+	fprintf(stderr, "redisqctl: task %s goes on; see redisqctl show %s %s\n", w->called,
+		w->queue, w->called);
 	catch_signals(false);
 	raise((int)interrupted);
 }
@@ -49,7 +49,7 @@ static void say_progress(struct redis *r, const struct keys *k, const struct wai
 	struct buf line = BUF_INIT;
 
 	buf_adds(&line, "\r\033[Ktask ");
-	buf_adds(&line, w->id);
+	buf_adds(&line, w->called);
 	buf_adds(&line, ": ");
 	if (text.len)
 		entry_print_said(&line, text, PROGRESS_SHOWN);
@@ -72,14 +72,14 @@ static int failed(const struct waited *w, const char *text, struct err *e)
 	int at = 0;
 
 	if (sscanf(text, "%7s %63s %31s %n", place, letter, reason, &at) < 3)
-		return err_set(e, EXIT_FORCED, "task %s failed: %.300s", w->id, text);
+		return err_set(e, EXIT_FORCED, "task %s failed: %.300s", w->called, text);
 	if (strcmp(place, "held") == 0)
 		return err_set(e, EXIT_FORCED,
-			       "task %s is held (%s): %.300s; see redisqctl held show %s %s", w->id,
-			       reason, text + at, w->queue, letter);
+			       "task %s is held (%s): %.300s; see redisqctl held show %s %s",
+			       w->called, reason, text + at, w->stream, letter);
 	return err_set(e, EXIT_FORCED,
 		       "task %s is a dead letter (%s): %.300s; see redisqctl dead show %s %s",
-		       w->id, reason, text + at, w->queue, letter);
+		       w->called, reason, text + at, w->stream, letter);
 }
 
 enum look { LOOK_AGAIN, LOOK_DONE, LOOK_FAILED, LOOK_LOST };
@@ -136,7 +136,7 @@ int wait_for_end(struct redis *r, const struct waited *w, struct buf *result, st
 	struct keys k;
 	enum look seen;
 
-	keys_init(&k, w->queue);
+	keys_init(&k, w->stream);
 	catch_signals(true);
 	seen = look_on(r, &k, w, result, e);
 	keys_release(&k);
@@ -152,7 +152,7 @@ int wait_forget(struct redis *r, const struct waited *w, struct err *e)
 	redisReply *n;
 	struct keys k;
 
-	keys_init(&k, w->queue);
+	keys_init(&k, w->stream);
 	result_key = xasprintf("%s%s", k.result, w->id);
 	failed_key = xasprintf("%s%s", k.failed, w->id);
 	n = redis_ask(r, e, "DEL", result_key, failed_key);

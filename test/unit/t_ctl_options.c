@@ -116,6 +116,14 @@ static void test_refused(void **state)
 		{{"ctl", "push", "demo", "--field", "x"},
 		 "--field x: no '='; say --field name=value"},
 		{{"ctl", "logs", "-n", "many"}, "-n many: not a number of lines; say -n 100"},
+		{{"ctl", "push", "q", "--partition", "two"},
+		 "--partition two: not a number; they are counted from 0"},
+		{{"ctl", "push", "q", "--partition", "-1"},
+		 "--partition -1: not a number; they are counted from 0"},
+		{{"ctl", "push", "q", "--partition="},
+		 "--partition : not a number; they are counted from 0"},
+		{{"ctl", "push", "q", "--key"}, "--key needs a value; see redisqctl --help"},
+		{{"ctl", "stats", "--partitions=3"}, "--partitions takes no value"},
 		{{"ctl", "logs", "-n", "-3"}, "-n -3: not a number of lines; say -n 100"},
 	};
 
