@@ -12,8 +12,8 @@ if bad then return bad end
 local KEEP = {['redisq.id'] = 1, ['redisq.deliveries'] = 1, ['redisq.enqueued_at'] = 1}
 local OURS = {['redisq.attempt'] = 1, ['redisq.snoozes'] = 1, ['redisq.reason'] = 1,
               ['redisq.error'] = 1, ['redisq.exit'] = 1, ['redisq.signal'] = 1,
-              ['redisq.stderr'] = 1, ['redisq.worker'] = 1, ['redisq.host'] = 1,
-              ['redisq.died_at'] = 1}
+              ['redisq.usage'] = 1, ['redisq.stderr'] = 1, ['redisq.worker'] = 1,
+              ['redisq.host'] = 1, ['redisq.died_at'] = 1}
 
 local function entry_of(fields)
   local a, own, left = {'XADD', stream, '*'}, {}, ''

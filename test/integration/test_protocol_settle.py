@@ -1,6 +1,10 @@
 """A batch of settlements looks once at what is pending, and answers for each as if it were alone."""
+import os
+import re
+
 import pytest
 
+from conftest import ROOT
 from protocol import protocol, done, letter, release, retry
 
 
@@ -79,3 +83,22 @@ def test_a_wrong_token_or_owner_in_a_batch_changes_nothing_about_it(p, verdict):
     for i in (yours[0][0], yours[1][0], mine[1][0], mine[2][0]):
         assert after[i][::2] == before[i][::2]
     assert p.counts()[mine[1][0]] == 2
+
+
+def post_mortem():
+    """The fields of a letter that protocol.txt tells of, but for those that stay with the task."""
+    with open(os.path.join(ROOT, "worker", "protocol.txt"), encoding="utf-8") as f:
+        text = f.read().split("A dead letter, or held task, has")[1].split("Where the user's fields")[0]
+    return [name for name in re.findall(r"(?m)^(redisq\.\w+) ", text) if name != "redisq.checkpoint"]
+
+
+def test_nothing_of_a_post_mortem_comes_back_with_the_task(p):
+    """What its process had taken (redisq.usage) did, as one more field with every death."""
+    assert {"redisq.reason", "redisq.usage", "redisq.stderr"} <= set(post_mortem())
+    p.add(b"t")
+    task, = p.read("me", 1)
+    p.settle("me", letter(task, *[x for name in post_mortem() for x in (name, "x")]))
+    entry, = p.readd([i for i, _ in p.entries(p.dead)])
+    fields = dict(p.entries(p.queue))[entry]
+    assert set(fields[::2]) == {b"payload", b"redisq.id", b"redisq.attempt", b"redisq.deliveries",
+                                b"redisq.enqueued_at"}
