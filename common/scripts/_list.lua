@@ -29,29 +29,39 @@ local function digits(n) return string.format('%.0f', n) end
 
 local function number_of(id) return tonumber(string.match(id, '^%d+%-(%d+)$')) end
 
--- A new queue; or somebody has deleted that key: what there is stays behind all that is to come.
+-- The two numbers of an id; none that Lua would round.
+local function parts(id)
+  local ms, n = string.match(id, '^(%d+)%-(%d+)$')
+  if ms and #ms < 16 and #n < 16 then return tonumber(ms), tonumber(n) end
+end
+
+-- Of the last id. A new queue has none; or somebody has deleted or overwritten that key: what there
+-- is stays behind all that is to come.
 local function last_id()
-  local last = raw('GET', LAST_ID)
-  if last then return last end
-  local ms, n = 0, 0
+  local ms, n = parts(raw('GET', LAST_ID) or '')
+  if ms then return ms, n end
+  ms, n = 0, 0
   for _, hash in ipairs({TASKS, LETTERS, PREFIX .. 'bodies'}) do
     for _, id in ipairs(raw('HKEYS', hash)) do
-      local a, b = string.match(id, '^(%d+)%-(%d+)$')
-      if a then ms, n = math.max(ms, tonumber(a)), math.max(n, tonumber(b)) end
+      local a, b = parts(id)
+      if a then ms, n = math.max(ms, a), math.max(n, b) end
     end
   end
-  return digits(ms) .. '-' .. digits(n)
+  return ms, n
 end
 
 -- Whoever asks about a queue that was never used sees by this key what it is.
 local function be_a_list()
-  if raw('EXISTS', LAST_ID) == 0 then raw('SET', LAST_ID, last_id()) end
+  if raw('EXISTS', LAST_ID) == 0 then
+    local ms, n = last_id()
+    raw('SET', LAST_ID, digits(ms) .. '-' .. digits(n))
+  end
 end
 
 -- `n` new ids, in order. Refused at OOM, before anything else is written.
 local function new_ids(n)
-  local ms, last = string.match(last_id(), '^(%d+)%-(%d+)$')
-  ms = digits(math.max(clock(), tonumber(ms)))
+  local ms, last = last_id()
+  ms = digits(math.max(clock(), ms))
   local ids = {}
   for i = 1, n do ids[i] = ms .. '-' .. digits(last + i) end
   if n > 0 then raw('SET', LAST_ID, ids[n]) end
@@ -67,11 +77,16 @@ local function score(id)
   return digits(n)
 end
 
+-- None, where what is there is not of ours: no array of texts, in pairs.
 local function fields_of(hash, id)
   local packed = raw('HGET', hash, id)
   if not packed then return nil end
   local ok, fields = pcall(cmsgpack.unpack, packed)
-  return ok and type(fields) == 'table' and fields or {}
+  if not ok or type(fields) ~= 'table' or #fields % 2 == 1 then return {} end
+  for i = 1, #fields do
+    if type(fields[i]) ~= 'string' then return {} end
+  end
+  return #fields > 0 and fields or {} -- a map has no length, but names
 end
 
 local function paged(command, key, ids)

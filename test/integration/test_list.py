@@ -3,10 +3,13 @@ import collections
 import os
 import json
 import re
+import signal
 
 import pytest
 import redis
 
+from alone import Alone
+from links import Links
 from protocol import done, letter, protocol, retry
 from redisserver import ROOT, documented
 from waiting import stays, wait_until
@@ -335,7 +338,6 @@ def test_somebody_elses_list_is_not_written_to(sup, server, journal):
 
 
 def test_quiet_leaves_the_list_alone(sup, server, journal):
-    import signal
     s = sup(queues=queue(journal), supervisor={"workers": 1})
     s.wait_ready(1)
     s.signal(signal.SIGTSTP)
@@ -386,3 +388,34 @@ def test_doctor_finds_nothing_wrong_with_a_list(sup, server, journal):
     server.permit("~laravel_q")
     server.r.lpush("laravel_q", b"x")
     assert "laravel_q" in s.ctl("doctor", "q").out
+
+
+# ---------------------------------------------------------------- a move under way at a stop
+
+@pytest.fixture
+def alone_behind(build, tmp_path, server, journal):
+    """A worker, and the links it has."""
+    links = Links(server.port)
+    w = Alone(build, tmp_path, server=server, redis={"url": links.url},
+              keys={"handler": journal.handler("sleep=60000"), "concurrency": 2})
+    yield w, links
+    w.show()
+    w.close()
+    links.close()
+
+
+@pytest.mark.parametrize("signo,says", [(signal.SIGQUIT, "stopping (SIGQUIT)"),
+                                        (signal.SIGTERM, "draining")])
+def test_what_is_moved_during_a_stop_goes_back_and_is_next(alone_behind, server, journal, signo, says):
+    w, links = alone_behind
+    w.wait_ready()
+    wait_until(lambda: server.r.info("clients")["blocked_clients"] == 1)
+    links.hold(lambda words: words[0] == b"BLMOVE")
+    server.lpush("q", b"first", b"second")
+    wait_until(lambda: links.held() and server.r.llen("q") == 1)
+    w.signal(signo)
+    w.wait_said(says)
+    links.free()
+    assert w.wait_exit(10) == 0
+    assert server.r.lrange("q", 0, -1) == [b"second", b"first"] and not server.n_pending("q")
+    assert journal.starts() == [] and not server.r.exists("{q}:crash")
