@@ -12,7 +12,7 @@ void parts_init(struct parts *p, const struct conf_queue *q)
 {
 	size_t n = q->partitions > 1 ? (size_t)q->partitions : 1;
 
-	*p = (struct parts){.queue = q, .is_spread = n > 1};
+	*p = (struct parts){.queue = q, .is_spread = n > 1, .number = -1};
 	p->v = xcalloc(n, sizeof(*p->v));
 	for (size_t i = 0; i < n; i++)
 		add(p, q, partition_stream(q->name, (int)i, (int)n));
@@ -20,7 +20,7 @@ void parts_init(struct parts *p, const struct conf_queue *q)
 
 void parts_init_one(struct parts *p, const struct conf_queue *q, const char *name)
 {
-	*p = (struct parts){.queue = q};
+	*p = (struct parts){.queue = q, .number = (int)strtol(strrchr(name, ':') + 1, NULL, 10)};
 	p->v = xcalloc(1, sizeof(*p->v));
 	add(p, q, xstrdup(name));
 }
@@ -45,15 +45,34 @@ char *parts_id(const struct parts *p, size_t i, const char *id)
 	return p->is_spread ? xasprintf("%zu/%s", i, id) : xstrdup(id);
 }
 
+/* "1700000000000-0" */
+static bool is_entry_id(const char *id)
+{
+	size_t ms = strspn(id, "0123456789");
+	size_t seq = id[ms] == '-' ? strspn(id + ms + 1, "0123456789") : 0;
+
+	return ms > 0 && seq > 0 && !id[ms + 1 + seq];
+}
+
+char *parts_label(const struct parts *p, size_t i, const char *id)
+{
+	int number = p->is_spread ? (int)i : p->number;
+
+	return number >= 0 && is_entry_id(id) ? xasprintf("%d/%s", number, id) : xstrdup(id);
+}
+
 int parts_read_id(const struct parts *p, const char *text, const char **id)
 {
 	size_t n_digits = strspn(text, "0123456789");
 	bool is_number = n_digits == 1 || (n_digits == 2 && text[0] != '0');
+	int number;
 
 	*id = text;
-	if (!p->is_spread || !is_number || text[n_digits] != '/' || !text[n_digits + 1] ||
-	    strtoul(text, NULL, 10) >= p->n)
+	if (!is_number || text[n_digits] != '/' || !text[n_digits + 1])
+		return PARTS_ANY;
+	number = (int)strtol(text, NULL, 10);
+	if (p->is_spread ? number >= (int)p->n : number != p->number)
 		return PARTS_ANY;
 	*id = text + n_digits + 1;
-	return (int)strtoul(text, NULL, 10);
+	return p->is_spread ? number : 0;
 }

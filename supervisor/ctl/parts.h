@@ -19,7 +19,8 @@ struct parts {
 	/* The configuration of each, called as its stream is; otherwise the queue's (borrowed). */
 	struct conf_queue *v; /* owned */
 	size_t n;
-	bool is_spread; /* they are partitions, by number; else there is one, and no more to say */
+	bool is_spread; /* they are partitions, by number; else there is one, and no more to say, */
+	int number;     /* but for this where it is the partition of a queue; else -1 */
 };
 
 /* All of `q`. */
@@ -32,6 +33,8 @@ const char *parts_name(const struct parts *p);
 
 /* "3/1700000000000-0", or the id alone where there are no partitions. Owned by the caller. */
 char *parts_id(const struct parts *p, size_t i, const char *id);
+/* What workers call the task of this id, REDISQ_ID: the same, of an entry's id alone. Owned. */
+char *parts_label(const struct parts *p, size_t i, const char *id);
 /* Which partition `text` names: PARTS_ANY where it names none. `id` is what is behind (borrowed).
  */
 int parts_read_id(const struct parts *p, const char *text, const char **id);

@@ -288,9 +288,11 @@ static int wait_and_print(struct push *p)
 {
 	const char *id = field(p->options, "redisq.id");
 	char *called = parts_id(&p->parts, p->part, id ? id : p->last_id);
+	char *label = parts_label(&p->parts, p->part, id ? id : p->last_id);
 	struct waited w = {.queue = p->queue,
 			   .stream = p->parts.v[p->part].name,
 			   .id = id ? id : p->last_id,
+			   .label = label,
 			   .called = called,
 			   .entry = p->last_id};
 	struct buf result = BUF_INIT;
@@ -302,6 +304,7 @@ static int wait_and_print(struct push *p)
 		out_write(&result);
 	buf_release(&result);
 	free(called);
+	free(label);
 	return rc;
 }
 
@@ -375,12 +378,17 @@ static int forget_earlier(struct push *p)
 {
 	const char *id = field(p->options, "redisq.id");
 	struct waited w = {.stream = p->parts.v[p->part].name, .id = id};
+	char *label;
+	int rc;
 
 	if (!p->options->wait || !id)
 		return 0;
 	if (redis_serve(p->redis, &p->parts.v[p->part], p->e) != 0)
 		return -1;
-	return wait_forget(p->redis, &w, p->e);
+	w.label = label = parts_label(&p->parts, p->part, id);
+	rc = wait_forget(p->redis, &w, p->e);
+	free(label);
+	return rc;
 }
 
 /* Where to begin, and whether to go on from there. */

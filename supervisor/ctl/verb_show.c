@@ -190,13 +190,24 @@ static int ask_left(struct search *s, int what, redisReply *reply)
 	return reply ? 0 : -1;
 }
 
+/* Under the task's id, else under what workers of several partitions call it. */
 static int ask_end(struct search *s, int what, const char *prefix)
 {
-	struct slice id = task_id(s);
-	char *key = xasprintf("%s%.*s", prefix, (int)id.len, id.data);
+	struct slice task = task_id(s);
+	char *id = xmemdup0(task.data, task.len);
+	char *label = parts_label(s->parts, s->part, id);
+	char *key = xasprintf("%s%s", prefix, id);
+	char *other = xasprintf("%s%s", prefix, label);
 	int rc = ask_left(s, what, redis_ask(s->redis, s->e, "GET", key));
 
+	if (rc == 0 && !s->left[what].text.data && strcmp(key, other) != 0) {
+		redis_free(s->left[what].reply);
+		rc = ask_left(s, what, redis_ask(s->redis, s->e, "GET", other));
+	}
+	free(id);
+	free(label);
 	free(key);
+	free(other);
 	return rc;
 }
 

@@ -84,30 +84,65 @@ static int failed(const struct waited *w, const char *text, struct err *e)
 
 enum look { LOOK_AGAIN, LOOK_DONE, LOOK_FAILED, LOOK_LOST };
 
-static enum look look(struct redis *r, const char *result_key, const char *failed_key,
-		      const struct waited *w, struct buf *result, struct err *e)
+/* The keys of an end. A partition may also be served as a queue of its own: under both names. */
+struct ends {
+	char *key[4]; /* owned: results and failures in turn */
+};
+
+static void ends_init(struct ends *ends, const struct waited *w)
 {
-	redisReply *both = redis_ask(r, e, "MGET", result_key, failed_key);
+	const char *const ids[] = {w->id, w->label};
+	struct keys k;
+
+	keys_init(&k, w->stream);
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
+		ends->key[2 * i] = xasprintf("%s%s", k.result, ids[i]);
+		ends->key[2 * i + 1] = xasprintf("%s%s", k.failed, ids[i]);
+	}
+	keys_release(&k);
+}
+
+static void ends_release(struct ends *ends)
+{
+	for (size_t i = 0; i < ARRAY_LEN(ends->key); i++)
+		free(ends->key[i]);
+}
+
+static redisReply *ends_ask(struct redis *r, const struct ends *ends, const char *word,
+			    struct err *e)
+{
+	const char *const *key = (const char *const *)ends->key;
+	bool is_same = strcmp(key[0], key[2]) == 0; /* then the words end before it */
+
+	return redis_ask(r, e, word, key[0], key[1], is_same ? NULL : key[2], key[3]);
+}
+
+static enum look look(struct redis *r, const struct ends *ends, const struct waited *w,
+		      struct buf *result, struct err *e)
+{
+	redisReply *all = ends_ask(r, ends, "MGET", e);
 	enum look seen = LOOK_AGAIN;
 
-	if (!both)
+	if (!all)
 		return e->code == EXIT_UNREACHABLE ? LOOK_LOST : LOOK_FAILED;
-	if (both->elements == 2 && both->element[0]->str) {
-		buf_add(result, both->element[0]->str, both->element[0]->len);
-		seen = LOOK_DONE;
-	} else if (both->elements == 2 && both->element[1]->str) {
-		failed(w, both->element[1]->str, e);
-		seen = LOOK_FAILED;
+	for (size_t i = 0; i < all->elements && seen == LOOK_AGAIN; i++) {
+		const redisReply *one = all->element[i];
+
+		if (one->str && i % 2 == 0) {
+			buf_add(result, one->str, one->len);
+			seen = LOOK_DONE;
+		} else if (one->str) {
+			failed(w, one->str, e);
+			seen = LOOK_FAILED;
+		}
 	}
-	redis_free(both);
+	redis_free(all);
 	return seen;
 }
 
-static enum look look_on(struct redis *r, const struct keys *k, const struct waited *w,
-			 struct buf *result, struct err *e)
+static enum look look_on(struct redis *r, const struct ends *ends, const struct keys *k,
+			 const struct waited *w, struct buf *result, struct err *e)
 {
-	char *result_key = xasprintf("%s%s", k->result, w->id);
-	char *failed_key = xasprintf("%s%s", k->failed, w->id);
 	int64_t since = clock_mono_ms(), answered = since, pause = FIRST_LOOK_MS;
 	bool tells = isatty(STDERR_FILENO);
 	enum look seen = LOOK_AGAIN;
@@ -115,7 +150,7 @@ static enum look look_on(struct redis *r, const struct keys *k, const struct wai
 	while (!interrupted) {
 		redis_pause(r, pause);
 		pause = LOOK_EVERY_MS;
-		seen = look(r, result_key, failed_key, w, result, e);
+		seen = look(r, ends, w, result, e);
 		if (seen != LOOK_LOST)
 			answered = clock_mono_ms();
 		if (seen == LOOK_DONE || seen == LOOK_FAILED ||
@@ -126,19 +161,20 @@ static enum look look_on(struct redis *r, const struct keys *k, const struct wai
 	}
 	if (tells)
 		fprintf(stderr, "\r\033[K");
-	free(result_key);
-	free(failed_key);
 	return seen;
 }
 
 int wait_for_end(struct redis *r, const struct waited *w, struct buf *result, struct err *e)
 {
+	struct ends ends;
 	struct keys k;
 	enum look seen;
 
 	keys_init(&k, w->stream);
+	ends_init(&ends, w);
 	catch_signals(true);
-	seen = look_on(r, &k, w, result, e);
+	seen = look_on(r, &ends, &k, w, result, e);
+	ends_release(&ends);
 	keys_release(&k);
 	if (seen == LOOK_AGAIN || (seen == LOOK_LOST && interrupted))
 		leave(w);
@@ -148,17 +184,12 @@ int wait_for_end(struct redis *r, const struct waited *w, struct buf *result, st
 
 int wait_forget(struct redis *r, const struct waited *w, struct err *e)
 {
-	char *result_key, *failed_key;
+	struct ends ends;
 	redisReply *n;
-	struct keys k;
 
-	keys_init(&k, w->stream);
-	result_key = xasprintf("%s%s", k.result, w->id);
-	failed_key = xasprintf("%s%s", k.failed, w->id);
-	n = redis_ask(r, e, "DEL", result_key, failed_key);
-	free(result_key);
-	free(failed_key);
-	keys_release(&k);
+	ends_init(&ends, w);
+	n = ends_ask(r, &ends, "DEL", e);
+	ends_release(&ends);
 	if (!n)
 		return -1;
 	redis_free(n);

@@ -1,10 +1,11 @@
 /*
  * wait.h - the end of one task, waited for by whoever pushed it: its result, or why there is none.
  *
- * A worker leaves it under the task's id when the task asked for it (redisq.result_ttl), so a look
- * is one command whatever the queue holds; there are four looks a second. Redis may go away
- * meanwhile for WAIT_LOST_MS. SIGINT and SIGTERM end the waiting, not the task: it is said how to
- * look, and the program dies of the signal; a second one ends it at once.
+ * A worker leaves it under the task's id (in one of many partitions, "3/<id>") when the task asked
+ * for it (redisq.result_ttl), so a look is one command whatever the queue holds; there are four
+ * looks a second. Redis may go away meanwhile for WAIT_LOST_MS. SIGINT and SIGTERM end the waiting,
+ * not the task: it is said how to look, and the program dies of the signal; a second one ends it at
+ * once.
  */
 #ifndef REDISQ_CTL_WAIT_H
 #define REDISQ_CTL_WAIT_H
@@ -19,8 +20,9 @@
 struct waited {
 	const char *queue;  /* all borrowed */
 	const char *stream; /* that of the queue, or of one of its partitions */
-	const char *id;     /* the task's */
-	const char *called; /* how the user names it: with its partition */
+	const char *id;     /* the task's, */
+	const char *label;  /* what workers call it, */
+	const char *called; /* and how the user names it: with its partition */
 	const char *entry;  /* its first entry's */
 };
 

@@ -164,6 +164,23 @@ def test_an_own_id_does_not_bring_an_earlier_result_of_its_partition(spread, she
     assert shown["state"] == "done" and shown["result"] == 2 and shown["partition"] == part
 
 
+@pytest.mark.parametrize("queue,called", [("q", "1/%s"), ("q:1", "%s")])
+def test_a_worker_of_all_partitions_leaves_the_end_under_its_name_for_the_task(spread, server, queue,
+                                                                               called):
+    q = spread()
+    server.permit(*documented("ctl"))
+    p = subprocess.Popen([os.path.join(q.s.build, "redisqctl"), "-c", q.path, "push", queue, "--wait",
+                          "--partition=%d" % (queue == "q"), "x"], env=q.s.env,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    wait_until(lambda: server.xlen("q:1") == 1, 20, "it is pushed")
+    id = server.r.xrange("q:1")[0][0].decode()
+    server.r.set("{q:1}:result:1/" + id, '"done"')
+    assert p.communicate(timeout=30)[0] == b'"done"\n'
+    server.r.xtrim("q:1", maxlen=0)
+    for name in called % id, "1/" + id:
+        assert q.json("show", queue, name)["result"] == "done"
+
+
 def test_ctrl_c_says_the_task_with_its_partition(spread, shell, gate):
     q = spread("exec %s" % shell.script)
     q.server.permit(*documented("ctl"))

@@ -34,6 +34,7 @@ static void test_partitions_are_called_as_their_streams(void **state)
 {
 	struct conf_queue q = queue(12);
 	struct parts p;
+	const char *id;
 
 	(void)state;
 	parts_init(&p, &q);
@@ -49,6 +50,9 @@ static void test_partitions_are_called_as_their_streams(void **state)
 	assert_false(p.is_spread);
 	assert_string_equal(p.v[0].name, "jobs:3");
 	assert_string_equal(parts_name(&p), "jobs:3");
+	assert_int_equal(parts_read_id(&p, "3/17-0", &id), 0);
+	assert_string_equal(id, "17-0");
+	assert_int_equal(parts_read_id(&p, "0/17-0", &id), PARTS_ANY);
 	parts_release(&p);
 }
 
@@ -86,6 +90,37 @@ static void test_an_id_names_its_partition(void **state)
 	text = parts_id(&p, 11, "17-0");
 	assert_string_equal(text, "11/17-0");
 	free(text);
+	parts_release(&p);
+}
+
+static void is_label(const struct parts *p, size_t i, const char *id, const char *want)
+{
+	char *label = parts_label(p, i, id);
+
+	assert_string_equal(label, want);
+	free(label);
+}
+
+/* As partition.h has it: what a producer has chosen stays. */
+static void test_workers_call_a_task_by_its_partition(void **state)
+{
+	struct conf_queue q = queue(12);
+	struct parts p;
+
+	(void)state;
+	parts_init(&p, &q);
+	is_label(&p, 11, "17-0", "11/17-0");
+	is_label(&p, 11, "order-7", "order-7");
+	is_label(&p, 11, "17", "17");
+	is_label(&p, 11, "17-", "17-");
+	is_label(&p, 11, "17-0x", "17-0x");
+	parts_release(&p);
+	parts_init_one(&p, &q, "jobs:3");
+	is_label(&p, 0, "17-0", "3/17-0");
+	parts_release(&p);
+	q = queue(1);
+	parts_init(&p, &q);
+	is_label(&p, 0, "17-0", "17-0");
 	parts_release(&p);
 }
 
@@ -134,6 +169,7 @@ int main(void)
 		cmocka_unit_test(test_a_queue_without_partitions_is_its_stream),
 		cmocka_unit_test(test_partitions_are_called_as_their_streams),
 		cmocka_unit_test(test_an_id_names_its_partition),
+		cmocka_unit_test(test_workers_call_a_task_by_its_partition),
 		cmocka_unit_test(test_without_partitions_an_id_stays_what_it_is),
 		cmocka_unit_test(test_rows_are_merged_by_id_as_numbers),
 	};
