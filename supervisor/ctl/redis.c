@@ -1,9 +1,13 @@
 /* redis.c - see redis.h. */
 #include "clock.h"
+#include "cluster.h"
 #include "keys.h"
 #include "redis.h"
 
 #define LOADING_MS 30000
+/* A failover, or a slot that moves: for so long it is worth waiting. */
+#define CLUSTER_MS 5000
+#define AGAIN_MS 100
 
 struct link {
 	struct rconn *conn;
@@ -22,23 +26,19 @@ struct served {
 };
 
 struct redis {
-	struct ev_loop *loop; /* owned */
-	struct link link;
+	struct ev_loop *loop;          /* owned */
+	const struct conf_redis *conf; /* borrowed */
+	struct link **links; /* owned, each too: the first leads to any node of a cluster */
+	size_t n_links;
 	const char *from;       /* borrowed from the target; NULL = the url is this program's own */
 	struct served **served; /* owned, each too */
 	size_t n_served;
 	const struct served *now; /* whom it is about; NULL: no queue yet */
 };
 
-/* The one that leads to where the keys of this stream are: a single server has all of them. */
-static struct link *link_of(struct redis *r, const char *stream ATTR_UNUSED)
+static struct link *link_now(const struct redis *r)
 {
-	return &r->link;
-}
-
-static struct link *link_now(struct redis *r)
-{
-	return r->now ? r->now->link : &r->link;
+	return r->now ? r->now->link : r->links[0];
 }
 
 static void on_ready(void *arg)
@@ -56,9 +56,45 @@ static void on_down(void *arg, const char *why)
 	snprintf(l->why, sizeof(l->why), "%s", why);
 }
 
+/* `key` NULL: any node will do. */
+static struct link *make_link(struct redis *r, const char *key)
+{
+	static const struct rconn_events events = {.on_ready = on_ready, .on_down = on_down};
+	struct link *l = xcalloc(1, sizeof(*l));
+
+	l->conn = rconn_new(r->loop, r->conf, "redisqctl", &events, l);
+	if (key)
+		rconn_set_key(l->conn, key);
+	rconn_start(l->conn);
+	r->links = xrealloc(r->links, (r->n_links + 1) * sizeof(*r->links));
+	r->links[r->n_links++] = l;
+	return l;
+}
+
+/* The one that leads to where the keys of this stream are: a single server has all of them. */
+static struct link *link_of(struct redis *r, const char *stream)
+{
+	return rconn_is_cluster(r->links[0]->conn) ? make_link(r, stream) : r->links[0];
+}
+
+/* What a cluster says while a slot moves or a failover goes on: it will pass. */
+static bool is_passing(const struct link *l, const char *why)
+{
+	static const char *const words[] = {"MOVED ",           "ASK ",
+					    "TRYAGAIN",         "CLUSTERDOWN",
+					    "is being moved",   "could not be used",
+					    "non local key in", "EXECABORT"};
+
+	for (size_t i = 0; rconn_is_cluster(l->conn) && i < ARRAY_LEN(words); i++)
+		if (strstr(why, words[i]))
+			return true;
+	return false;
+}
+
 int redis_ready(struct redis *r, struct err *e)
 {
-	int64_t until = clock_mono_ms() + LOADING_MS;
+	int64_t now = clock_mono_ms();
+	int64_t until = now + LOADING_MS, cluster_until = now + CLUSTER_MS;
 	struct link *l = link_now(r);
 
 	ev_now_update(r->loop); /* this program may have waited for its stdin */
@@ -67,6 +103,8 @@ int redis_ready(struct redis *r, struct err *e)
 		ev_run(r->loop, EVRUN_ONCE);
 		if (l->is_down && strstr(l->why, "LOADING") && clock_mono_ms() < until)
 			l->is_down = false; /* a server that starts: it will be there soon */
+		if (l->is_down && is_passing(l, l->why) && clock_mono_ms() < cluster_until)
+			l->is_down = false;
 		if (l->is_down)
 			return err_set(e, EXIT_UNREACHABLE, "Redis at %s (from %s): %s%s",
 				       rconn_where(l->conn), r->from ? r->from : "the supervisor",
@@ -79,7 +117,6 @@ int redis_ready(struct redis *r, struct err *e)
 
 struct redis *redis_open(struct target *t, struct err *e)
 {
-	static const struct rconn_events events = {.on_ready = on_ready, .on_down = on_down};
 	const struct conf *c = target_conf(t, e);
 	struct redis *r;
 
@@ -89,8 +126,8 @@ struct redis *redis_open(struct target *t, struct err *e)
 	r->loop = ev_loop_new(EVFLAG_AUTO);
 	INVARIANT(r->loop);
 	r->from = t->redis_from;
-	r->link.conn = rconn_new(r->loop, conf_redis(c), "redisqctl", &events, &r->link);
-	rconn_start(r->link.conn);
+	r->conf = conf_redis(c);
+	make_link(r, NULL);
 	if (redis_ready(r, e) == 0)
 		return r;
 	redis_close(r);
@@ -107,20 +144,24 @@ void redis_close(struct redis *r)
 		free(r->served[i]);
 	}
 	free(r->served);
-	rconn_close(r->link.conn);
+	for (size_t i = 0; i < r->n_links; i++)
+		rconn_close(r->links[i]->conn);
 	ev_run(r->loop, EVRUN_NOWAIT);
 	ev_loop_destroy(r->loop);
+	for (size_t i = 0; i < r->n_links; i++)
+		free(r->links[i]);
+	free(r->links);
 	free(r);
 }
 
 const char *redis_where(const struct redis *r)
 {
-	return rconn_where(r->now ? r->now->link->conn : r->link.conn);
+	return rconn_where(link_now(r)->conn);
 }
 
 const char *redis_why(const struct redis *r)
 {
-	return r->now ? r->now->link->why : r->link.why;
+	return link_now(r)->why;
 }
 
 /* ------------------------------------------------------------------ one answer */
@@ -226,18 +267,52 @@ bool redis_on_list(const struct redis *r)
 
 /* ------------------------------------------------------------------ asking */
 
+/* One question, in any of its forms. */
+struct question {
+	int (*send)(struct redis *r, const struct question *q, struct answer *a);
+	int argc;
+	const struct rconn_arg *argv;
+	/* Of a script. */
+	enum script_id id;
+	int n_keys;
+	/* Of a transaction. */
+	const char *const (*commands)[REDIS_MULTI_WORDS];
+	size_t n;
+};
+
+/* Owned; NULL with `e`. What a cluster refuses for now was not done, and is asked again. */
+static redisReply *ask(struct redis *r, const struct question *q, struct err *e)
+{
+	int64_t until = clock_mono_ms() + CLUSTER_MS;
+
+	for (;;) {
+		struct answer a = {0};
+		redisReply *reply;
+
+		if (redis_ready(r, e) != 0)
+			return NULL;
+		if (q->send(r, q, &a) != 0) {
+			err_set(e, EXIT_UNREACHABLE,
+				"Redis at %s: the connection was lost; try again", redis_where(r));
+			return NULL;
+		}
+		reply = wait_for(r, &a, e);
+		if (!reply || reply->type != REDIS_REPLY_ERROR ||
+		    !is_passing(link_now(r), reply->str) || clock_mono_ms() >= until)
+			return reply;
+		redis_free(reply);
+		redis_pause(r, AGAIN_MS);
+	}
+}
+
+static int ask_words(struct redis *r, const struct question *q, struct answer *a)
+{
+	return send_words(r, q->argc, q->argv, on_answer, a);
+}
+
 redisReply *redis_try(struct redis *r, struct err *e, int argc, const struct rconn_arg *argv)
 {
-	struct answer a = {0};
-
-	if (redis_ready(r, e) != 0)
-		return NULL;
-	if (send_words(r, argc, argv, on_answer, &a) != 0) {
-		err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost; try again",
-			redis_where(r));
-		return NULL;
-	}
-	return wait_for(r, &a, e);
+	return ask(r, &(struct question){.send = ask_words, .argc = argc, .argv = argv}, e);
 }
 
 /* An error reply becomes `e`. */
@@ -262,59 +337,73 @@ redisReply *redis_ask_words(struct redis *r, struct err *e, const char *const *w
 	return no_error(redis_try(r, e, argc, argv), words[0], e);
 }
 
+static int ask_script(struct redis *r, const struct question *q, struct answer *a)
+{
+	struct rconn *c = link_now(r)->conn;
+
+	return script_send(c, c, q->id, q->n_keys, q->argc, q->argv, 0, on_answer, a);
+}
+
 redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int n_keys, int argc,
 			 const struct rconn_arg *argv)
 {
+	struct question q = {ask_script, argc, argv, .id = id, .n_keys = n_keys};
 	struct rconn_arg *all = NULL;
-	struct answer a = {0};
-	int rc;
+	redisReply *reply;
 
-	if (redis_ready(r, e) != 0)
-		return NULL;
 	if (redis_on_list(r)) {
-		argv = all = about_list(r, 0, argc, argv);
-		argc += SCRIPT_LIST_ARGS;
-		id = script_on_list(id);
+		q.argv = all = about_list(r, 0, argc, argv);
+		q.argc += SCRIPT_LIST_ARGS;
+		q.id = script_on_list(id);
 	}
-	rc = script_send(link_now(r)->conn, link_now(r)->conn, id, n_keys, argc, argv, 0, on_answer,
-			 &a);
+	reply = ask(r, &q, e);
 	free(all);
-	if (rc != 0) {
-		err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost; try again",
-			redis_where(r));
-		return NULL;
+	return no_error(reply, script_name(id), e);
+}
+
+/* What is wrong with one of them EXEC says, too. */
+static void on_queued(void *arg ATTR_UNUSED, const redisReply *reply ATTR_UNUSED)
+{
+}
+
+static int ask_multi(struct redis *r, const struct question *q, struct answer *a)
+{
+	struct rconn_arg argv[REDIS_MULTI_WORDS] = {ARG("MULTI")};
+
+	for (size_t i = 0; i <= q->n; i++) {
+		int argc = 1;
+
+		if (i > 0)
+			for (argc = 0; argc < REDIS_MULTI_WORDS && q->commands[i - 1][argc]; argc++)
+				argv[argc] = ARG(q->commands[i - 1][argc]);
+		if (send_words(r, argc, argv, on_queued, NULL) != 0)
+			return -1;
 	}
-	return no_error(wait_for(r, &a, e), script_name(id), e);
+	argv[0] = ARG("EXEC");
+	return rconn_send(link_now(r)->conn, 1, argv, 0, on_answer, a);
 }
 
 redisReply *redis_multi(struct redis *r, struct err *e,
 			const char *const (*commands)[REDIS_MULTI_WORDS], size_t n)
 {
-	struct rconn_arg argv[REDIS_MULTI_WORDS];
-	struct answer a = {0};
+	struct question q = {.send = ask_multi, .commands = commands, .n = n};
 
-	if (redis_ready(r, e) != 0)
-		return NULL;
-	argv[0] = ARG("MULTI");
-	for (size_t i = 0; i <= n; i++) {
-		int argc = 1;
-
-		if (i > 0)
-			for (argc = 0; argc < REDIS_MULTI_WORDS && commands[i - 1][argc]; argc++)
-				argv[argc] = ARG(commands[i - 1][argc]);
-		if (send_words(r, argc, argv, NULL, NULL) != 0)
-			return NULL;
-	}
-	argv[0] = ARG("EXEC");
-	if (rconn_send(link_now(r)->conn, 1, argv, 0, on_answer, &a) != 0) {
-		err_set(e, EXIT_UNREACHABLE, "Redis at %s: the connection was lost; try again",
-			redis_where(r));
-		return NULL;
-	}
-	return no_error(wait_for(r, &a, e), "EXEC", e);
+	return no_error(ask(r, &q, e), "EXEC", e);
 }
 
 /* ------------------------------------------------------------------ whose queue */
+
+/* A node of a cluster, and the url is not cluster://. */
+static int say_moved(const struct redis *r, const char *error, struct err *e)
+{
+	bool tls = strncmp(redis_where(r), "rediss", 6) == 0;
+	struct buf why = BUF_INIT;
+
+	cluster_advice(error, "host", tls, &why);
+	err_set(e, EXIT_CONFIG, "Redis at %s: %s", redis_where(r), why.data);
+	buf_release(&why);
+	return -1;
+}
 
 /* A list that is none of ours is somebody else's: it is not to be touched as if it were. */
 static int find_kind(struct redis *r, const struct conf_queue *q, bool *on_list, struct err *e)
@@ -325,6 +414,8 @@ static int find_kind(struct redis *r, const struct conf_queue *q, bool *on_list,
 	redisReply *ours = type ? redis_try(r, e, ARRAY_LEN(ask_ours), ask_ours) : NULL;
 	int rc = ours ? 0 : -1;
 
+	if (ours && type->type == REDIS_REPLY_ERROR && strncmp(type->str, "MOVED ", 6) == 0)
+		rc = say_moved(r, type->str, e);
 	/* What is refused is not told: then it is what the configuration says. */
 	*on_list = q->backend == CONF_BACKEND_LIST;
 	if (ours && type->type == REDIS_REPLY_STATUS && strcmp(type->str, "stream") == 0)
@@ -408,9 +499,18 @@ int redis_send(struct redis *r, struct err *e, int argc, const struct rconn_arg 
 	return 0;
 }
 
+static size_t n_pending(const struct redis *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_links; i++)
+		n += rconn_n_pending(r->links[i]->conn);
+	return n;
+}
+
 void redis_wait(struct redis *r, size_t n)
 {
-	while (rconn_n_pending(r->link.conn) > n)
+	while (n_pending(r) > n)
 		ev_run(r->loop, EVRUN_ONCE);
 }
 

@@ -3,7 +3,8 @@
  * until the answer is there.
  *
  * Replies are copies the caller frees with redis_free(). A link that falls is an error for the call
- * that was under way (what became of it is unknown); nothing is sent again by itself.
+ * that was under way (what became of it is unknown); that is not sent again by itself. What a
+ * cluster refuses while a slot moves or a failover goes on is: nothing was done.
  */
 #ifndef REDISQ_CTL_REDIS_H
 #define REDISQ_CTL_REDIS_H
@@ -23,10 +24,11 @@ struct redis;
 struct redis *redis_open(struct target *t, struct err *e);
 void redis_close(struct redis *r);
 /*
- * What is asked from now on is about this queue, or partition of one (parts.h). If it is a list, by
- * its configuration or by what lies there, stream commands and scripts are done with lists
- * (common/scripts/_list.lua), and answer as with a stream. It is looked at once: to go back to one
- * that was served before costs nothing. -1 with `e`: no answer.
+ * What is asked from now on is about this queue, or partition of one (parts.h): in a cluster over a
+ * link of its own, to the node that has it. If it is a list, by its configuration or by what lies
+ * there, stream commands and scripts are done with lists (common/scripts/_list.lua), and answer as
+ * with a stream. It is looked at once: to go back to one that was served before costs nothing. -1
+ * with `e`: no answer.
  */
 int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e) ATTR_MUST_CHECK;
 /* redis_open(), for the streams `p` of the queue `name`; NULL with `e`. */

@@ -78,7 +78,8 @@ def startable(options):
 class RedisServer:
     backend = "stream"
 
-    def __init__(self, tmp_path, *options, env=None):
+    def __init__(self, tmp_path, *options, env=None, port=None):
+        """port: the one that it must have; else any that is free."""
         self.dir = str(tmp_path)
         self.env = dict(os.environ, **(env or {}))
         self.options = startable([str(o) for o in options])
@@ -96,8 +97,8 @@ class RedisServer:
             if self.backend == "list":
                 self.acl += documented("list") + ["+lindex", "+zrevrangebyscore"]
                 self.acl += ["+blmove"] if version() >= SINCE["BLMOVE"] else []
-        for _ in range(20):
-            self.port = random.randint(20000, 32000)
+        for _ in range(1 if port else 20):
+            self.port = port or random.randint(20000, 32000)
             if self.start():
                 return
         raise RuntimeError("redis-server does not start: " + open(self.log).read())

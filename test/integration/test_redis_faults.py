@@ -173,7 +173,8 @@ TOLD = [
     told("clusterdown", b"-CLUSTERDOWN The cluster is down\r\n", says="CLUSTERDOWN"),
     told("tryagain", b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
          says="TRYAGAIN"),
-    told("moved", b"-MOVED 3999 127.0.0.1:6381\r\n", says="MOVED"),
+    told("moved", b"-MOVED 3999 127.0.0.1:6381\r\n",
+         says="write url = cluster://127.0.0.1:6381"),
     told("unblocked", b"-UNBLOCKED force unblock from blocking operation, instance state changed "
          b"(master -> replica?)\r\n", says="UNBLOCKED"),
     told("unknown", b"-ERR something nobody has heard of\r\n", says="nobody has heard of"),

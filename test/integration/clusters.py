@@ -1,0 +1,246 @@
+"""A Redis Cluster on loopback: masters, their replicas, slots that move, and a producer that follows
+them. The nodes start with what nodes.conf says, so that they need not meet."""
+import os
+import random
+import re
+import socket
+import threading
+
+import redis
+
+from redisserver import RedisServer
+from waiting import wait_until
+
+SLOTS = 16384
+BUS = 10000     # the port of the cluster bus is that far above
+
+
+def free_ports(n):
+    """Ports of which both are free now."""
+    found = []
+    while len(found) < n:
+        port = random.randint(11000, 19999)
+        try:
+            for p in (port, port + BUS):
+                socket.create_server(("127.0.0.1", p)).close()
+        except OSError:
+            continue
+        if port not in found:
+            found.append(port)
+    return found
+
+
+def nodes_conf(nodes, me):
+    """nodes: [(id, port, slots or None, id of the master or None)], what they all know."""
+    lines = []
+    for epoch, (name, port, slots, master) in enumerate(nodes, 1):
+        flags = ("myself," if name == me else "") + ("slave" if master else "master")
+        lines.append("%s 127.0.0.1:%d@%d %s %s 0 0 %d connected%s" % (
+            name, port, port + BUS, flags, master or "-", epoch,
+            " %d-%d" % slots if slots else ""))
+    return "\n".join(lines) + "\nvars currentEpoch %d lastVoteEpoch 0\n" % len(nodes)
+
+
+def node_options(timeout_ms, full_coverage=False):
+    return ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+            "--cluster-node-timeout", timeout_ms, "--cluster-require-full-coverage",
+            "yes" if full_coverage else "no", "--cluster-replica-validity-factor", "0",
+            "--repl-diskless-sync-delay", "0"]
+
+
+class Cluster:
+    """nodes: the masters, then a replica of each of the first ones."""
+
+    def __init__(self, tmp_path, n_masters=3, n_replicas=3, options=(), full_coverage=False,
+                 server=RedisServer):
+        self.path, self.nodes = tmp_path, []
+        for attempt in range(5):
+            try:
+                return self._begin(attempt, n_masters, n_replicas, options, full_coverage, server)
+            except RuntimeError:    # somebody was quicker to take a port
+                self.close()
+        raise RuntimeError("no cluster")
+
+    def _begin(self, attempt, n_masters, n_replicas, options, full_coverage, server):
+        n = n_masters + n_replicas
+        ids = ["%040x" % random.getrandbits(160) for _ in range(n)]
+        ports = free_ports(n)
+        at = [SLOTS * i // n_masters for i in range(n_masters + 1)]
+        rows = [(ids[i], ports[i], (at[i], at[i + 1] - 1) if i < n_masters else None,
+                 ids[i - n_masters] if i >= n_masters else None) for i in range(n)]
+        self.nodes = []
+        for i, name in enumerate(ids):
+            path = self.path / ("node%d.%d" % (attempt, i))
+            path.mkdir()
+            (path / "nodes.conf").write_text(nodes_conf(rows, name))
+            node = server(path, *node_options(1000, full_coverage), *options, port=ports[i])
+            node.id = name
+            self.nodes.append(node)
+        self.wait_ok()
+
+    def wait_ok(self):
+        """All living nodes find the cluster well, and each replica has its master's data."""
+        def fact():
+            for node in self.alive():
+                info = node.r.execute_command("CLUSTER", "INFO")
+                info = info if isinstance(info, dict) else dict(
+                    line.split(":", 1) for line in info.decode().split("\r\n") if ":" in line)
+                repl = node.r.info("replication")
+                if info["cluster_state"] != "ok" or int(info["cluster_known_nodes"]) != len(
+                        self.nodes) or repl.get("master_link_status", "up") != "up":
+                    return False
+            return True
+        wait_until(fact, 30, "the cluster is well")
+
+    def alive(self):
+        return [n for n in self.nodes if n.proc.poll() is None]
+
+    def node_at(self, port):
+        return next(n for n in self.nodes if n.port == int(port))
+
+    @staticmethod
+    def slot(key):
+        return redis.cluster.key_slot(key.encode())
+
+    def owner(self, key="q"):
+        """Who has it, as most of the living nodes say."""
+        said = []
+        for node in self.alive():
+            try:
+                node.r.execute_command("EXISTS", key)
+                said.append(node.port)
+            except redis.exceptions.ResponseError as e:
+                said += [int(p) for p in re.findall(r"MOVED \d+ [^ ]*:(\d+)", redirect_text(e))]
+        return self.node_at(max(set(said), key=said.count)) if said else None
+
+    def replica_of(self, node):
+        """One that has all of its data."""
+        for n in self.alive():
+            role = n.r.role()
+            if role[0] == b"slave" and role[2] == node.port and role[3] == b"connected":
+                return n
+        return None
+
+    def wait_failed_over(self, old, key="q"):
+        """Every living node knows another owner, which takes writes."""
+        def fact():
+            new = self.owner(key)
+            if not new or new is old or new.r.role()[0] != b"master":
+                return None
+            try:
+                new.r.execute_command("EXISTS", key)
+            except redis.exceptions.ResponseError:
+                return None
+            return new
+        return wait_until(fact, 30, "a replica was promoted")
+
+    def url(self, *nodes, scheme="cluster"):
+        return "%s://%s" % (scheme, ",".join("127.0.0.1:%d" % n.port
+                                             for n in nodes or self.nodes))
+
+    # ---- a slot that moves
+    def begin_move(self, slot, source, target):
+        target.r.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        source.r.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+
+    def move_keys(self, slot, source, target, only=None):
+        """Those that are there now (of them those that `only` is true of); their names."""
+        moved = []
+        for key in source.r.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 1000):
+            if only is None or only(key.decode()):
+                source.r.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000,
+                                         "KEYS", key)
+                moved.append(key.decode())
+        return moved
+
+    def end_move(self, slot, target):
+        masters = [n for n in self.alive() if n.r.role()[0] == b"master"]
+        for node in [target] + [n for n in masters if n is not target]:
+            node.r.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+    def move(self, slot, source, target):
+        self.begin_move(slot, source, target)
+        while self.move_keys(slot, source, target):
+            pass
+        self.end_move(slot, target)
+
+    def close(self):
+        for n in self.nodes:
+            n.close()
+
+
+def redirect_text(error):
+    """redis-py takes the code off some errors."""
+    if isinstance(error, redis.exceptions.MovedError):
+        return "MOVED %s" % error
+    if isinstance(error, redis.exceptions.AskError):
+        return "ASK %s" % error
+    return str(error)
+
+
+class Producer:
+    """Adds tasks, one after the other, and goes where it is sent. accepted: their ids; replicated:
+    those that a replica had, too, before the next was added."""
+
+    def __init__(self, cluster, queue="q", pause=0.002, wait=0):
+        self.cluster, self.queue, self.pause, self.wait = cluster, queue, pause, wait
+        self.accepted, self.replicated, self.n_failed = [], [], 0
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _add(self, r, asking):
+        with r.pipeline(transaction=False) as p:
+            if asking:
+                p.execute_command("ASKING")
+            p.xadd(self.queue, {"payload": "do"})
+            if self.wait:
+                p.execute_command("WAIT", 1, 500)
+            said = p.execute()[1 if asking else 0:]
+        self.accepted.append(said[0].decode())
+        if self.wait and said[1] >= 1:
+            self.replicated.append(said[0].decode())
+
+    def _run(self):
+        to, asking = self.cluster.nodes[0], False
+        while not self.ending.is_set():
+            try:
+                self._add(to.r, asking)
+                asking = False
+                self.ending.wait(self.pause)
+            except (redis.exceptions.RedisError, OSError) as e:
+                found = re.search(r"(MOVED|ASK) \d+ [^ ]*:(\d+)", redirect_text(e))
+                asking = bool(found) and found.group(1) == "ASK"
+                if found:
+                    to = self.cluster.node_at(found.group(2))
+                    continue
+                self.n_failed += 1
+                to = self.cluster.nodes[self.n_failed % len(self.cluster.nodes)]
+                self.ending.wait(0.05)
+
+    def end(self):
+        self.ending.set()
+        self.thread.join()
+        return list(self.accepted)
+
+
+def in_cluster(tmp_path, server, *options, **how):
+    """One server that has all slots, and a node beside it that has none, and only says so: what
+    REDISQ_CLUSTER makes of a plain server. (server, other)."""
+    ids = ["%040x" % random.getrandbits(160) for _ in range(2)]
+    for attempt in range(5):
+        ports = free_ports(2)
+        rows = [(ids[0], ports[0], (0, SLOTS - 1), None), (ids[1], ports[1], None, None)]
+        made = []
+        try:
+            for i, where in enumerate((tmp_path, tmp_path / ("other%d" % attempt))):
+                os.makedirs(where, exist_ok=True)
+                (where / "nodes.conf").write_text(nodes_conf(rows, ids[i]))
+                kind = server if i == 0 else RedisServer
+                made.append(kind(where, *node_options(15000), *(options if i == 0 else ()),
+                                 port=ports[i], **(how if i == 0 else {})))
+            return made
+        except RuntimeError:
+            for m in made:
+                m.close()
+    raise RuntimeError("no cluster")

@@ -1,0 +1,468 @@
+"""Queues in a Redis Cluster: cluster://, the node that has the slot, slots that move, failovers. See
+clusters.py."""
+import json
+import re
+import time
+
+import pytest
+
+from clusters import Cluster, Producer
+from waiting import stays, wait_until
+
+GONE = "127.0.0.1:1"    # nobody is there
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def masters(tmp_path):
+    """Three masters and no replica."""
+    made = Cluster(tmp_path, 3, 0)
+    yield made
+    made.close()
+
+
+def start(sup, journal, url, workers=2, redis=None, handler=(), queues=("q",), supervisor=None,
+          **keys):
+    return sup(server=None, supervisor=dict({"workers": workers, "log_level": "info"},
+                                            **(supervisor or {})),
+               redis=dict({"url": url}, **(redis or {})),
+               queues={q: dict({"handler": journal.handler(*handler), "concurrency": 2,
+                                "lease": "6s", "retry_delay": "100ms", "kill_grace": "300ms"},
+                               **keys) for q in queues})
+
+
+def places(sup, queue="q"):
+    """Where each worker has said that the queue is, in order."""
+    return [re.findall(r'"%s" is at 127.0.0.1:(\d+) ' % re.escape(queue), text)
+            for text in sup.log_files(queue).values()]
+
+
+def consuming(sup, port):
+    """All workers, at that node."""
+    return all(w["consuming"] and w["redis"] == "redis://127.0.0.1:%d/0" % port
+               for w in sup.workers())
+
+
+def other_master(cluster, owner):
+    return next(n for n in cluster.alive() if n is not owner and n.r.role()[0] == b"master")
+
+
+def count(cluster, journal, replicated=()):
+    """What became of everything, once nothing is left: lost and repeated ones."""
+    cluster.owner().wait_empty("q", 60)
+    ended = {e["id"] for e in journal.ends()}
+    twice = {i: n for i, n in journal.runs().items() if n > 1}
+    return set(replicated) - ended, twice
+
+
+# ------------------------------------------------------------------ the way there
+
+def test_every_master_will_do_as_a_seed(cluster, sup, journal):
+    owner, n = cluster.owner(), 0
+    for seed in cluster.nodes[:3]:
+        s = start(sup, journal, cluster.url(seed), 1)
+        s.wait_ready(1)
+        assert consuming(s, owner.port)
+        owner.add("q", *["do"] * 20)
+        n += 20
+        journal.wait_ended(n)
+        owner.wait_empty("q")
+        assert places(s) == [[str(owner.port)]]
+        s.stop()
+    assert max(journal.runs().values()) == 1
+
+
+def test_a_replica_and_dead_seeds_will_do(cluster, sup, journal):
+    owner = cluster.owner()
+    replica = cluster.replica_of(other_master(cluster, owner))
+    s = start(sup, journal, "cluster://%s,127.0.0.1:%d" % (GONE, replica.port), 1)
+    s.wait_ready(1)
+    owner.add("q", "do")
+    journal.wait_ended(1)
+    assert "Connection refused" not in s.log("q"), "a dead seed is no trouble as long as one lives"
+
+
+def test_all_seeds_die_and_the_cluster_lives(cluster, sup, journal):
+    """What the nodes told of each other is enough to find the new owner."""
+    owner = cluster.owner()
+    seed = other_master(cluster, owner)
+    s = start(sup, journal, cluster.url(seed))
+    s.wait_ready(2)
+    seed.stop()
+    cluster.wait_failed_over(seed, next(k for k in map(str, range(1000)) if
+                                        cluster.owner(k) is None or cluster.slot(k) in
+                                        slots_of(cluster, seed)))
+    owner.stop()
+    new = cluster.wait_failed_over(owner)
+    wait_until(lambda: consuming(s, new.port), 10, lambda: "all consume again: %r" % s.workers())
+    new.add("q", *["do"] * 10)
+    journal.wait_ended(10)
+
+
+def slots_of(cluster, node):
+    at = cluster.nodes.index(node)
+    n = sum(1 for x in cluster.nodes) // 2
+    return range(16384 * at // n, 16384 * (at + 1) // n)
+
+
+def test_queues_live_on_different_nodes(masters, sup, journal):
+    names = {}
+    for k in range(1000):
+        names.setdefault(masters.owner("q%d" % k).port, "q%d" % k)
+        if len(names) == 3:
+            break
+    s = start(sup, journal, masters.url(masters.nodes[0]), 1, queues=sorted(names.values()))
+    s.wait_ready(3)
+    for port, name in names.items():
+        masters.node_at(port).add(name, "do")
+    journal.wait_ended(3)
+    for port, name in names.items():
+        masters.node_at(port).wait_empty(name)
+        assert places(s, name) == [[str(port)]]
+
+
+def test_a_plain_url_at_the_wrong_node_is_refused_with_the_right_one(masters, sup, journal):
+    """MOVED went round in a loop of reconnections; now it is said once what to write."""
+    owner = masters.owner()
+    wrong = other_master(masters, owner)
+    s = start(sup, journal, wrong.url, 1)
+    assert s.wait_exit() == 78
+    says = "write url = cluster://127.0.0.1:%d" % owner.port
+    assert says in s.log("q") + s.out()
+    assert s.log("q").count("is refused") == 1
+    failed = s.ctl("-s", "redis.url=" + wrong.url, "stats", "q", config=False)
+    assert failed.returncode != 0 and says in failed.err, failed.err
+
+
+def test_a_plain_url_is_fine_until_the_slot_moves(masters, sup, journal, gate):
+    owner = masters.owner()
+    target = other_master(masters, owner)
+    s = start(sup, journal, owner.url, 1)
+    s.wait_ready(1)
+    owner.add("q", b"do " + str(gate).encode())
+    journal.wait_started(1)
+    masters.move(masters.slot("q"), owner, target)
+    says = "write url = cluster://127.0.0.1:%d" % target.port
+    wait_until(lambda: says in s.log("q"))
+    gate.open()
+    stays(lambda: s.log("q").count(says) == 1, 3)
+    # With the right url the task is settled by the next worker that comes.
+    s.redis["url"] = masters.url(owner)
+    s.write_ini()
+    s.ctl("reload", "--no-wait")
+    target.wait_empty("q", 60)
+
+
+def test_a_password(tmp_path, sup, journal):
+    made = Cluster(tmp_path, 3, 0)
+    try:
+        for n in made.nodes:
+            n.r.config_set("requirepass", "sesame")
+        owner = made.owner()
+        url = made.url(other_master(made, owner)).replace("://", "://:sesame@")
+        s = start(sup, journal, url, 1)
+        s.wait_ready(1)
+        owner.add("q", "do")
+        journal.wait_ended(1)
+        assert "sesame" not in s.out() + s.log("q") + s.ctl("status").out
+        s = start(sup, journal, url.replace("sesame", "wrong"), 1)
+        wait_until(lambda: "WRONGPASS" in s.log("q"))
+    finally:
+        made.close()
+
+
+def test_another_database_is_a_mistake(sup, journal):
+    s = start(sup, journal, "cluster://127.0.0.1:1/3", 1)
+    assert s.wait_exit() == 78
+    assert "has no database 3, only 0" in s.out()
+
+
+# ------------------------------------------------------------------ a slot that moves
+
+def test_a_slot_moves_under_load(cluster, sup, journal):
+    """There and back, key by key, all the while there is work: nothing is lost, nothing runs twice."""
+    slot, home = cluster.slot("q"), cluster.owner()
+    target = other_master(cluster, home)
+    s = start(sup, journal, cluster.url(target))
+    s.wait_ready(2)
+    pids = sorted(s.pids())
+    load = Producer(cluster)
+    for source, to in ((home, target), (target, home), (home, target)):
+        n = len(journal.ends())
+        journal.wait_ended(n + 50)
+        cluster.move(slot, source, to)
+        moved = time.monotonic()
+        wait_until(lambda: consuming(s, to.port), 10, lambda: "they follow: %r" % s.workers())
+        print("cluster: consuming %.2f s after the slot had moved" % (time.monotonic() - moved))
+    n = len(journal.ends())
+    journal.wait_ended(n + 50)
+    accepted = load.end()
+    lost, twice = count(cluster, journal, accepted)
+    print("cluster: %d accepted in three moves, %d ran twice" % (len(accepted), len(twice)))
+    assert not lost
+    assert not twice
+    assert sorted(s.pids()) == pids
+    want = [str(x.port) for x in (home, target, home, target)]
+    assert places(s) == [want, want], "each worker went there once, to and fro no more"
+
+
+@pytest.mark.parametrize("first", ["stream", "others"])
+def test_a_move_that_takes_longer_than_the_lease_runs_nothing_twice(cluster, sup, journal, gate,
+                                                                    first):
+    """With the stream gone and the rest still there, or the other way round, nobody can renew."""
+    slot, home = cluster.slot("q"), cluster.owner()
+    target = other_master(cluster, home)
+    s = start(sup, journal, cluster.url(home), 2, lease="2s", max_attempts=2,
+              supervisor={"heartbeat_timeout": "0"})
+    s.wait_ready(2)
+    ids = home.add("q", *[b"do " + str(gate).encode()] * 3, "do")
+    journal.wait_started(4)
+
+    def once():
+        return all(journal.runs()[i] == 1 for i in ids)
+    # Something delayed and something dead, so that most of the keys are there.
+    home.add("q", b"do exit=65", b"do exit=1")
+    cluster.begin_move(slot, home, target)
+    cluster.move_keys(slot, home, target, lambda k: (k == "q") == (first == "stream"))
+    wait_until(lambda: "waiting for the cluster, running tasks go on" in s.log("q"))
+    began = time.monotonic()
+    stays(once, 7)     # three leases
+    cluster.move_keys(slot, home, target)
+    cluster.end_move(slot, target)
+    wait_until(lambda: consuming(s, target.port), 10)
+    print("cluster: a move of %.1f s with a lease of 2 s" % (time.monotonic() - began))
+    # Those that were idle for so long are not taken: their owners come first.
+    stays(once, 7)
+    assert len(journal.running()) == 3
+    target.add("q", "do")
+    gate.open()
+    wait_until(lambda: target.counters("q").get("died") == 2, 30)
+    target.wait_empty("q", 60)
+    assert once()
+    assert target.counters("q")["done"] == 5
+    assert "lost" not in s.log("q").replace("lost=0", "")
+
+
+def test_new_workers_wait_while_the_slot_moves(cluster, sup, journal):
+    slot, home = cluster.slot("q"), cluster.owner()
+    target = other_master(cluster, home)
+    home.add("q", "do")
+    cluster.begin_move(slot, home, target)
+    cluster.move_keys(slot, home, target)
+    s = start(sup, journal, cluster.url(home), 2)
+    wait_until(lambda: "is being moved" in s.log("q"))
+    assert target.r.execute_command("CLUSTER", "COUNTKEYSINSLOT", slot) == 1, "nothing was made"
+    assert home.r.execute_command("CLUSTER", "COUNTKEYSINSLOT", slot) == 0
+    cluster.end_move(slot, target)
+    s.wait_ready(2)
+    journal.wait_ended(1)
+    target.wait_empty("q")
+    assert all(w["restarts"] == 0 for w in s.workers())
+
+
+def test_a_move_that_is_called_off(cluster, sup, journal):
+    slot, home = cluster.slot("q"), cluster.owner()
+    target = other_master(cluster, home)
+    s = start(sup, journal, cluster.url(home), 2)
+    s.wait_ready(2)
+    home.add("q", *["do"] * 5)
+    journal.wait_ended(5)
+    cluster.begin_move(slot, home, target)
+    wait_until(lambda: "waiting for the cluster" in s.log("q"), 20)
+    for node in (home, target):
+        node.r.execute_command("CLUSTER", "SETSLOT", slot, "STABLE")
+    home.add("q", *["do"] * 5)
+    journal.wait_ended(10)
+    home.wait_empty("q")
+    assert consuming(s, home.port)
+
+
+# ------------------------------------------------------------------ failover
+
+def test_kill_9_of_the_owner_under_load(cluster, sup, journal):
+    s = start(sup, journal, cluster.url(cluster.nodes[0]))
+    s.wait_ready(2)
+    pids = sorted(s.pids())
+    old = cluster.owner()
+    load = Producer(cluster, wait=1)
+    journal.wait_ended(50)
+    old.stop()
+    new = cluster.wait_failed_over(old)
+    promoted = time.monotonic()
+    wait_until(lambda: consuming(s, new.port), 10, lambda: "all consume again: %r" % s.workers())
+    took = time.monotonic() - promoted
+    load.end()
+    n = len(journal.ends())
+    new.add("q", *["do"] * 20)
+    journal.wait_ended(n + 20)
+    lost, twice = count(cluster, journal, load.replicated)
+    print("cluster: consuming %.1f s after the promotion; %d replicated, %d ran twice or more, the "
+          "producer failed %d times" % (took, len(load.replicated), len(twice), load.n_failed))
+    assert took < 3
+    assert not lost, "what was replicated is done"
+    assert max(twice.values(), default=1) <= 2
+    assert sorted(s.pids()) == pids, "no worker has ended"
+    old.start()
+    wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old one is a replica")
+    assert consuming(s, new.port)
+
+
+def test_failover_by_hand_loses_nothing(cluster, sup, journal):
+    s = start(sup, journal, cluster.url(cluster.nodes[0]))
+    s.wait_ready(2)
+    load = Producer(cluster)
+    for _ in range(2):
+        n = len(journal.ends())
+        journal.wait_ended(n + 50)
+        old = cluster.owner()
+        replica = cluster.replica_of(old)
+        replica.r.execute_command("CLUSTER", "FAILOVER")
+        new = cluster.wait_failed_over(old)
+        assert new is replica
+        wait_until(lambda: consuming(s, new.port), 10, lambda: "they follow: %r" % s.workers())
+        wait_until(lambda: cluster.replica_of(new), 20, "the old one follows")
+    n = len(journal.ends())
+    journal.wait_ended(n + 20)
+    accepted = load.end()
+    lost, twice = count(cluster, journal, accepted)
+    print("cluster: %d accepted in two failovers by hand, %d ran twice" % (
+        len(accepted), len(twice)))
+    assert not lost
+
+
+def test_an_owner_that_hangs(cluster, sup, journal):
+    s = start(sup, journal, cluster.url(), redis={"command_timeout": "1s", "connect_timeout": "60s"})
+    s.wait_ready(2)
+    old = cluster.owner()
+    old.pause()
+    try:
+        new = wait_until(lambda: next((n for n in cluster.nodes if n is not old and
+                                       n.r.role()[0] == b"master" and
+                                       n in cluster.nodes[3:]), None), 30)
+        promoted = time.monotonic()
+        wait_until(lambda: consuming(s, new.port), 30,
+                   lambda: "all are at the new owner: %r" % s.workers())
+        print("cluster: all at the new owner %.1f s after the promotion of one that hung"
+              % (time.monotonic() - promoted))
+        new.add("q", *["do"] * 20)
+        journal.wait_ended(20)
+    finally:
+        old.go_on()
+    wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old one is a replica")
+    assert consuming(s, new.port)
+
+
+def test_cluster_down_and_back(tmp_path, sup, journal, gate):
+    """Slots without a node, and a cluster that then serves nothing: what runs goes on."""
+    made = Cluster(tmp_path, 3, 0, full_coverage=True)
+    try:
+        owner = made.owner()
+        victim = other_master(made, owner)
+        s = start(sup, journal, made.url(), 2)
+        s.wait_ready(2)
+        owner.add("q", b"do " + str(gate).encode())
+        journal.wait_started(1)
+        victim.stop()
+        wait_until(lambda: "CLUSTERDOWN" in s.log("q"), 20)
+        gate.open()
+        journal.wait_ended(1)
+        victim.start()
+        made.wait_ok()
+        owner.add("q", *["do"] * 10)
+        journal.wait_ended(11)
+        owner.wait_empty("q")
+        assert max(journal.runs().values()) == 1
+        assert all(w["restarts"] == 0 for w in s.workers())
+    finally:
+        made.close()
+
+
+def test_two_links_come_together(masters, sup, journal):
+    """One of them is cut off and finds the queue elsewhere: the other follows, and both stay."""
+    slot, home = masters.slot("q"), masters.owner()
+    target = other_master(masters, home)
+    s = start(sup, journal, masters.url(home), 1)
+    s.wait_ready(1)
+    for source, to, kind in ((home, target, ":fetch"), (target, home, ":cmd")):
+        masters.move(slot, source, to)
+        for c in source.r.client_list():
+            if c["name"].endswith(kind):
+                source.r.client_kill_filter(_id=c["id"])
+        wait_until(lambda: consuming(s, to.port), 10)
+        links = {c["id"] for c in to.r.client_list() if c["name"].startswith("redisq:")}
+        assert len(links) == 2
+        to.add("q", "do")
+        to.wait_empty("q")
+        stays(lambda: links == {c["id"] for c in to.r.client_list()
+                                if c["name"].startswith("redisq:")}, 1)
+    journal.wait_ended(2)
+
+
+# ------------------------------------------------------------------ all the rest works there, too
+
+def test_outcomes(masters, sup, journal):
+    """Done, retried, delayed, dead, and put back."""
+    owner = masters.owner()
+    s = start(sup, journal, masters.url(other_master(masters, owner)), max_attempts=2)
+    s.wait_ready(2)
+    ids = owner.add("q", "do", "do exit=1")
+    wait_until(lambda: len(owner.dead("q")) == 1)
+    owner.wait_empty("q")
+    assert owner.counters("q")["done"] == 1
+    assert owner.counters("q")["retried"] == 1
+    shown = s.ctl("dead", "list", "q", check=0)
+    assert ids[1] in shown.out
+    s.ctl("dead", "retry", "q", "--all", check=0)
+    journal.wait_ended(5)
+    wait_until(lambda: len(owner.dead("q")) == 1)
+    s.ctl("push", "q", "do", check=0)
+    journal.wait_ended(6)
+    owner.wait_empty("q")
+    stats = json.loads(s.ctl("stats", "q", "--json", check=0).out)
+    assert (stats["done"], stats["dead"], stats["waiting"]) == (2, 1, 0)
+
+
+def test_push_and_wait(masters, sup, journal):
+    owner = masters.owner()
+    s = start(sup, journal, masters.url(other_master(masters, owner)))
+    s.wait_ready(2)
+    s.ctl("push", "q", "--wait", "do", check=0)
+    failed = s.ctl("push", "q", "--wait", "do exit=65", check=1)
+    assert "is a dead letter" in failed.err
+    assert owner.counters("q")["done"] == 1
+
+
+def test_lists(masters, sup, journal):
+    owner = masters.owner()
+    target = other_master(masters, owner)
+    s = start(sup, journal, masters.url(target), backend="list")
+    s.wait_ready(2)
+    owner.r.lpush("q", *["do"] * 20)
+    journal.wait_ended(20)
+    wait_until(lambda: owner.counters("q").get("done") == 20)
+    masters.move(masters.slot("q"), owner, target)
+    wait_until(lambda: consuming(s, target.port), 10)
+    target.r.lpush("q", *["do"] * 20)
+    journal.wait_ended(40)
+    wait_until(lambda: target.counters("q").get("done") == 40)
+    assert json.loads(s.ctl("stats", "q", "--json", check=0).out)["done"] == 40
+
+
+def test_a_crash_is_handed_over(masters, sup, journal, gate):
+    import os
+    import signal
+    owner = masters.owner()
+    s = start(sup, journal, masters.url(other_master(masters, owner)), 1)
+    s.wait_ready(1)
+    owner.add("q", b"do " + str(gate).encode())
+    journal.wait_started(1)
+    os.kill(s.pids()[0], signal.SIGKILL)
+    journal.wait_started(2)
+    gate.open()
+    owner.wait_empty("q")
