@@ -4,9 +4,8 @@
  * that nobody reads, while the workers wait on an empty one.
  */
 #include "doctor.h"
+#include "partition.h"
 
-#define SCAN_COUNT "1000"
-#define SCAN_ROUNDS 100 /* a bound: some 100 000 keys */
 #define SHOWN 3
 
 struct lookalikes {
@@ -14,32 +13,34 @@ struct lookalikes {
 	int n;
 };
 
-/* A glob that finds what ends in `name`, whatever it holds. */
-static void pattern_of(const char *name, struct buf *out)
-{
-	buf_addc(out, '*');
-	for (; *name; name++) {
-		if (strchr("*?[]\\^", *name))
-			buf_addc(out, '\\');
-		buf_addc(out, *name);
-	}
-}
-
 static void add(struct lookalikes *l, const char *key, const char *what)
 {
 	if (l->n++ < SHOWN)
 		buf_addf(&l->list, "%s%s (%s)", l->list.len ? ", " : "", key, what);
 }
 
-/* Is it a stream that none of the configured queues is? */
-static int add_stream(struct doctor *d, const char *key, struct lookalikes *l)
+/* Is it a stream of a queue that is configured? */
+static bool is_known(const struct doctor *d, const char *key)
 {
+	for (size_t i = 0; i < conf_n_queues(d->conf); i++) {
+		const struct conf_queue *q = conf_queue_at(d->conf, i);
+
+		if (strcmp(key, q->name) == 0 || partition_is_of(key, q->name, q->partitions))
+			return true;
+	}
+	return false;
+}
+
+/* Is it a stream that none of the configured queues is? */
+static int add_stream(struct doctor *d, const char *key, void *arg)
+{
+	struct lookalikes *l = arg;
 	redisReply *type;
 	redisReply *length;
 	char entries[40];
 	bool is_stream;
 
-	if (conf_queue(d->conf, key))
+	if (is_known(d, key))
 		return 0;
 	type = DOCTOR_ASK(d, "TYPE", key);
 	if (!type)
@@ -62,43 +63,22 @@ static int add_stream(struct doctor *d, const char *key, struct lookalikes *l)
 	return 0;
 }
 
-/* 1: more pages are to come, 0: that was all, -1: Redis is gone, or refuses (said). */
-static int scan_page(struct doctor *d, const char *pattern, char cursor[24], struct lookalikes *l,
-		     bool *is_refused)
-{
-	redisReply *r = DOCTOR_ASK(d, "SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT);
-	const redisReply *keys;
-	int rc = 0;
-
-	if (!r)
-		return -1;
-	if (r->elements != 2 || !r->element[0]->str) {
-		finding_unknown(d->f, "prefixes", "%s",
-				doctor_error(r) ? doctor_error(r) : "SCAN answers strangely");
-		*is_refused = true;
-		redis_free(r);
-		return 0;
-	}
-	snprintf(cursor, 24, "%s", r->element[0]->str);
-	keys = r->element[1];
-	for (size_t i = 0; i < keys->elements && rc == 0; i++)
-		if (keys->element[i]->str && strlen(keys->element[i]->str) == keys->element[i]->len)
-			rc = add_stream(d, keys->element[i]->str, l);
-	redis_free(r);
-	return rc != 0 ? -1 : strcmp(cursor, "0") != 0;
-}
-
 /* Where the queue's own stream is in use the others may well be queues of their own. */
-static int report(struct doctor *d, const struct conf_queue *q, const struct lookalikes *l,
-		  bool is_all)
+static int report(struct doctor *d, const struct parts *p, const struct lookalikes *l, bool is_all)
 {
 	const char *more = l->n > SHOWN ? ", ..." : "";
-	redisReply *own = DOCTOR_ASK(d, "XLEN", q->name);
-	int64_t n_own = own ? redis_int(own, 0) : 0;
+	int64_t n_own = 0;
 
-	if (!own)
-		return -1;
-	redis_free(own);
+	for (size_t i = 0; i < p->n; i++) {
+		redisReply *own = NULL;
+
+		if (redis_serve(d->r, &p->v[i], d->e) == 0)
+			own = DOCTOR_ASK(d, "XLEN", p->v[i].name);
+		if (!own)
+			return -1;
+		n_own += redis_int(own, 0);
+		redis_free(own);
+	}
 	if (l->n == 0 && is_all)
 		finding_fine(d->f, "prefixes", "no other stream has a name that ends in this one");
 	else if (l->n == 0)
@@ -117,20 +97,19 @@ static int report(struct doctor *d, const struct conf_queue *q, const struct loo
 	return 0;
 }
 
-int doctor_names(struct doctor *d, const struct conf_queue *q)
+/* Of partitions the first stands for all: a client that puts a prefix in front does it to each. */
+int doctor_names(struct doctor *d, const struct parts *p)
 {
 	struct lookalikes l = {.list = BUF_INIT};
-	struct buf pattern = BUF_INIT;
-	char cursor[24] = "0";
-	bool is_refused = false;
-	int more = 1;
+	struct buf why = BUF_INIT;
+	int rc = redis_serve(d->r, &p->v[0], d->e);
+	int seen = rc == 0 ? doctor_scan(d, p->v[0].name, false, add_stream, &l, &why) : -1;
 
-	pattern_of(q->name, &pattern);
-	for (int i = 0; i < SCAN_ROUNDS && more == 1; i++)
-		more = scan_page(d, pattern.data, cursor, &l, &is_refused);
-	if (more >= 0 && !is_refused)
-		more = report(d, q, &l, more == 0);
-	buf_release(&pattern);
+	if (seen == SCANNED_NOTHING)
+		finding_unknown(d->f, "prefixes", "%s", why.data);
+	else if (seen >= 0)
+		rc = report(d, p, &l, seen == SCANNED_ALL);
+	buf_release(&why);
 	buf_release(&l.list);
-	return more < 0 ? -1 : 0;
+	return seen < 0 ? -1 : rc;
 }

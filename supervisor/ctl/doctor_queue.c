@@ -322,30 +322,18 @@ static int look_at_letters(const struct patient *p)
 
 /* ------------------------------------------------------------------ the account */
 
-static void on_account(void *arg, const char *queue ATTR_UNUSED, bool is_bad, const char *text)
-{
-	struct doctor *d = arg;
-
-	if (is_bad)
-		finding_bad(d->f, "account", "see redisqctl audit QUEUE", "%s", text);
-	else
-		finding_fine(d->f, "account", "%s", text);
-}
-
 static int look_at_account(const struct patient *p)
 {
-	struct audit a = {.say = on_account, .arg = p->d};
 	struct err e = {0};
 
-	if (audit_queue(&a, p->d->r, p->q, &e) == 0) {
-		audit_say_sum(&a, p->q->name);
+	if (audit_queue(&p->d->audit, p->d->r, p->q, &e) == 0)
 		return 0;
-	}
 	if (e.code == EXIT_UNREACHABLE) {
 		*p->d->e = e;
 		return -1;
 	}
 	finding_unknown(p->d->f, "account", "%s", e.text);
+	p->d->is_audited = false;
 	return 0;
 }
 
@@ -355,8 +343,10 @@ int doctor_queue(struct doctor *d, const struct conf_queue *q, const struct keys
 	int types = look_at_types(&p);
 
 	/* What is asked of a key of the wrong type would only answer WRONGTYPE. */
-	if (types <= 0)
+	if (types <= 0) {
+		d->is_audited = false;
 		return types;
+	}
 	if (look_at_groups(&p) != 0 || look_at_workers(&p) != 0 || look_at_pending(&p) != 0 ||
 	    look_at_delayed(&p) != 0 || look_at_letters(&p) != 0)
 		return -1;

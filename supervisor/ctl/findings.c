@@ -2,11 +2,16 @@
 #include "entry.h"
 #include "findings.h"
 #include "out.h"
+#include "partition.h"
 #include "table.h"
+
+#define SHOWN 4 /* partitions of one finding */
 
 struct finding {
 	const char *queue; /* borrowed, NULL = of Redis */
 	const char *check; /* static */
+	uint64_t parts;    /* a bit each; 0 = of the queue as a whole */
+	bool is_all;       /* that is all of them */
 	enum finding_state state;
 	char *text;       /* owned */
 	char *what_to_do; /* owned, NULL = nothing */
@@ -16,7 +21,10 @@ struct findings {
 	struct finding *v; /* owned */
 	size_t n;
 	const char *queue; /* borrowed */
+	uint64_t part;     /* its bit, or 0 */
 };
+
+_Static_assert(PARTITIONS_MAX <= 64, "a bit each");
 
 static const struct {
 	const char *word;
@@ -34,14 +42,18 @@ struct findings *findings_new(void)
 	return xcalloc(1, sizeof(struct findings));
 }
 
+static void release(struct finding *one)
+{
+	free(one->text);
+	free(one->what_to_do);
+}
+
 void findings_free(struct findings *f)
 {
 	if (!f)
 		return;
-	for (size_t i = 0; i < f->n; i++) {
-		free(f->v[i].text);
-		free(f->v[i].what_to_do);
-	}
+	for (size_t i = 0; i < f->n; i++)
+		release(&f->v[i]);
 	free(f->v);
 	free(f);
 }
@@ -49,6 +61,12 @@ void findings_free(struct findings *f)
 void findings_about(struct findings *f, const char *queue)
 {
 	f->queue = queue;
+	f->part = 0;
+}
+
+void findings_about_partition(struct findings *f, int partition)
+{
+	f->part = partition == PARTS_ANY ? 0 : UINT64_C(1) << partition;
 }
 
 ATTR_PRINTF(5, 0)
@@ -62,7 +80,8 @@ static struct finding *add(struct findings *f, const char *check, enum finding_s
 	buf_vaddf(&text, fmt, ap);
 	f->v = xrealloc(f->v, (f->n + 1) * sizeof(*f->v));
 	one = &f->v[f->n++];
-	*one = (struct finding){.queue = f->queue, .check = check, .state = state};
+	*one = (struct finding){
+		.queue = f->queue, .check = check, .parts = f->part, .state = state};
 	one->text = buf_detach(&text);
 	return one;
 }
@@ -104,6 +123,126 @@ void finding_unknown(struct findings *f, const char *check, const char *fmt, ...
 	va_end(ap);
 }
 
+/* ------------------------------------------------------------------ folding */
+
+size_t findings_n(const struct findings *f)
+{
+	return f->n;
+}
+
+static bool is_same(const struct finding *a, const struct finding *b)
+{
+	const char *do_a = a->what_to_do ? a->what_to_do : "";
+	const char *do_b = b->what_to_do ? b->what_to_do : "";
+
+	return a->state == b->state && strcmp(a->check, b->check) == 0 &&
+	       strcmp(a->text, b->text) == 0 && strcmp(do_a, do_b) == 0;
+}
+
+/* What is the same in several becomes the first of them. */
+static void join_same(struct findings *f, size_t from)
+{
+	size_t n = from;
+
+	for (size_t i = from; i < f->n; i++) {
+		size_t k = from;
+
+		while (k < n && !is_same(&f->v[k], &f->v[i]))
+			k++;
+		if (k < n) {
+			f->v[k].parts |= f->v[i].parts;
+			release(&f->v[i]);
+		} else {
+			f->v[n++] = f->v[i];
+		}
+	}
+	f->n = n;
+}
+
+/* Which partitions a check is fine in. */
+static uint64_t fine_parts(const struct findings *f, size_t from, const char *check)
+{
+	uint64_t parts = 0;
+
+	for (size_t i = from; i < f->n; i++)
+		if (f->v[i].state == FINDING_FINE && strcmp(f->v[i].check, check) == 0)
+			parts |= f->v[i].parts;
+	return parts;
+}
+
+/* Fine in several ways: that it is fine is what there is to say. */
+static void join_fine(struct findings *f, size_t from, size_t n_parts)
+{
+	const uint64_t all = UINT64_MAX >> (64 - n_parts);
+	size_t n = from;
+
+	for (size_t i = from; i < f->n; i++) {
+		struct finding one = f->v[i];
+		bool is_first = true;
+
+		for (size_t k = from; k < n; k++)
+			is_first &= f->v[k].state != FINDING_FINE ||
+				    strcmp(f->v[k].check, one.check) != 0;
+		if (one.state == FINDING_FINE && one.parts != all) {
+			if (!is_first || fine_parts(f, i, one.check) != all) {
+				release(&one);
+				continue;
+			}
+			free(one.text);
+			one.text = xasprintf("in each of the %zu partitions", n_parts);
+			one.parts = all;
+		}
+		f->v[n++] = one;
+	}
+	f->n = n;
+}
+
+/* The checks in the order in which they first came. */
+static void group_checks(struct findings *f, size_t from)
+{
+	for (size_t i = from; i < f->n; i++) {
+		size_t to = i + 1;
+
+		for (size_t k = i + 1; k < f->n; k++) {
+			struct finding one = f->v[k];
+
+			if (strcmp(one.check, f->v[i].check) != 0)
+				continue;
+			memmove(&f->v[to + 1], &f->v[to], (k - to) * sizeof(one));
+			f->v[to++] = one;
+		}
+		i = to - 1;
+	}
+}
+
+void findings_fold(struct findings *f, size_t from, size_t n)
+{
+	join_same(f, from);
+	join_fine(f, from, n);
+	group_checks(f, from);
+	for (size_t i = from; i < f->n; i++)
+		f->v[i].is_all = f->v[i].parts == UINT64_MAX >> (64 - n);
+}
+
+/* ------------------------------------------------------------------ telling */
+
+/* "jobs", "jobs:3", "jobs:0,2": what it is of. */
+static void say_of(const struct finding *one, struct buf *out)
+{
+	int n = 0;
+
+	out_bytes(out, slice_str(one->queue ? one->queue : "Redis"), 40);
+	for (int i = 0; i < PARTITIONS_MAX && !one->is_all; i++) {
+		if (!(one->parts >> i & 1))
+			continue;
+		if (n < SHOWN)
+			buf_addf(out, "%c%d", n ? ',' : ':', i);
+		else if (n == SHOWN)
+			buf_adds(out, ",...");
+		n++;
+	}
+}
+
 size_t findings_n_bad(const struct findings *f)
 {
 	size_t n = 0;
@@ -125,7 +264,7 @@ void findings_print(const struct findings *f, struct buf *out)
 		const struct finding *one = &f->v[i];
 
 		buf_clear(&line);
-		out_bytes(&line, slice_str(one->queue ? one->queue : "Redis"), 40);
+		say_of(one, &line);
 		table_cell(t, line.data);
 		table_cell(t, one->check);
 		buf_clear(&line);
@@ -148,6 +287,16 @@ void findings_print(const struct findings *f, struct buf *out)
 	buf_release(&after);
 }
 
+static json_t *parts_json(uint64_t parts)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < PARTITIONS_MAX; i++)
+		if (parts >> i & 1)
+			json_array_append_new(list, json_integer(i));
+	return list;
+}
+
 json_t *findings_json(const struct findings *f)
 {
 	json_t *list = json_array();
@@ -158,6 +307,8 @@ json_t *findings_json(const struct findings *f)
 
 		json_object_set_new(o, "queue",
 				    one->queue ? entry_string(slice_str(one->queue)) : json_null());
+		if (one->parts)
+			json_object_set_new(o, "partitions", parts_json(one->parts));
 		json_object_set_new(o, "check", json_string(one->check));
 		json_object_set_new(o, "state", json_string(states[one->state].word));
 		json_object_set_new(o, "text", entry_string(slice_str(one->text)));

@@ -23,38 +23,68 @@ const char *doctor_error(const redisReply *reply)
 	return reply->type == REDIS_REPLY_ERROR ? reply->str : NULL;
 }
 
-static int look_at_queue(struct doctor *d, const struct conf_queue *q)
+static void on_account(void *arg, const char *queue ATTR_UNUSED, bool is_bad, const char *text)
 {
-	struct keys k;
-	int rc;
+	struct doctor *d = arg;
 
-	if (redis_serve(d->r, q, d->e) != 0)
-		return -1;
-	keys_init(&k, q->name);
-	findings_about(d->f, q->name);
-	rc = doctor_queue(d, q, &k);
-	if (rc == 0)
-		rc = doctor_names(d, q);
-	if (rc == 0)
-		rc = doctor_needs(d, q, &k);
-	keys_release(&k);
+	if (is_bad)
+		finding_bad(d->f, "account", "see redisqctl audit QUEUE", "%s", text);
+	else
+		finding_fine(d->f, "account", "%s", text);
+}
+
+/* What one of its streams says, by `room`. */
+static int look_at_each(struct doctor *d, const struct parts *p,
+			int (*room)(struct doctor *, const struct conf_queue *,
+				    const struct keys *))
+{
+	size_t from = findings_n(d->f);
+	struct keys k;
+	int rc = 0;
+
+	for (size_t i = 0; i < p->n && rc == 0; i++) {
+		findings_about_partition(d->f, p->is_spread ? (int)i : PARTS_ANY);
+		keys_init(&k, p->v[i].name);
+		rc = redis_serve(d->r, &p->v[i], d->e);
+		if (rc == 0)
+			rc = room(d, &p->v[i], &k);
+		keys_release(&k);
+	}
+	findings_about_partition(d->f, PARTS_ANY);
+	if (p->is_spread)
+		findings_fold(d->f, from, p->n);
 	return rc;
 }
 
-static int look(struct doctor *d, const struct conf_queue *const *queues, size_t n)
+static int look_at_queue(struct doctor *d, const struct parts *p)
 {
+	d->audit = (struct audit){.say = on_account, .arg = d};
+	d->is_audited = true;
+	findings_about(d->f, parts_name(p));
+	if (look_at_each(d, p, doctor_queue) != 0)
+		return -1;
+	if (d->is_audited)
+		audit_say_sum(&d->audit, parts_name(p));
+	if (doctor_parts(d, p) != 0 || doctor_names(d, p) != 0)
+		return -1;
+	return look_at_each(d, p, doctor_needs);
+}
+
+static int look(struct doctor *d, const struct parts *queues, size_t n)
+{
+	const struct conf_queue *first = n > 0 ? &queues[0].v[0] : NULL;
 	struct keys k;
 	int rc = doctor_server(d);
 
-	if (rc == 0 && n > 0) {
-		keys_init(&k, queues[0]->name);
-		rc = redis_serve(d->r, queues[0], d->e);
+	if (rc == 0 && first) {
+		keys_init(&k, first->name);
+		rc = redis_serve(d->r, first, d->e);
 		if (rc == 0)
-			rc = doctor_options(d, queues[0], &k);
+			rc = doctor_options(d, first, &k);
 		keys_release(&k);
 	}
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = look_at_queue(d, queues[i]);
+		rc = look_at_queue(d, &queues[i]);
 	return rc;
 }
 
@@ -80,38 +110,50 @@ static void print(const struct ctl *c, const struct doctor *d)
 	buf_release(&out);
 }
 
+static int examine(struct ctl *c, struct doctor *d, const struct parts *queues, size_t n)
+{
+	size_t n_bad;
+	int rc;
+
+	d->r = redis_open(&c->target, d->e);
+	if (!d->r)
+		return -1;
+	d->f = findings_new();
+	rc = look(d, queues, n);
+	n_bad = findings_n_bad(d->f);
+	if (rc == 0) {
+		print(c, d);
+		if (n_bad > 0)
+			rc = err_set(d->e, EXIT_FORCED, "%zu finding%s; see above", n_bad,
+				     n_bad == 1 ? "" : "s");
+	}
+	findings_free(d->f);
+	redis_close(d->r);
+	return rc;
+}
+
 int verb_doctor(struct ctl *c, struct err *e)
 {
 	const struct options *o = c->options;
 	struct doctor d = {.e = e, .conf = target_conf(&c->target, e)};
-	const struct conf_queue **queues;
-	size_t n_bad;
-	size_t n = 0;
-	int rc = -1;
+	struct parts *queues;
+	size_t n = 0, n_queues;
+	int rc = 0;
 
 	if (!d.conf)
 		return -1;
-	queues = xcalloc(conf_n_queues(d.conf) + 1, sizeof(*queues));
-	if (o->n_args && !(queues[n++] = target_queue(&c->target, o->args[0], e))) {
-		free(queues);
-		return -1;
+	n_queues = o->n_args ? 1 : conf_n_queues(d.conf);
+	queues = xcalloc(n_queues + 1, sizeof(*queues));
+	for (size_t i = 0; i < n_queues && rc == 0; i++) {
+		const char *name = o->n_args ? o->args[0] : conf_queue_at(d.conf, i)->name;
+
+		rc = target_parts(&c->target, name, &queues[i], e);
+		n += rc == 0;
 	}
-	for (size_t i = 0; !o->n_args && i < conf_n_queues(d.conf); i++)
-		queues[n++] = conf_queue_at(d.conf, i);
-	d.r = redis_open(&c->target, e);
-	if (d.r) {
-		d.f = findings_new();
-		rc = look(&d, queues, n);
-		n_bad = findings_n_bad(d.f);
-		if (rc == 0) {
-			print(c, &d);
-			if (n_bad > 0)
-				rc = err_set(e, EXIT_FORCED, "%zu finding%s; see above", n_bad,
-					     n_bad == 1 ? "" : "s");
-		}
-		findings_free(d.f);
-		redis_close(d.r);
-	}
+	if (rc == 0)
+		rc = examine(c, &d, queues, n);
+	for (size_t i = 0; i < n; i++)
+		parts_release(&queues[i]);
 	free(queues);
 	return rc;
 }

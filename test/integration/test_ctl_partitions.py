@@ -3,6 +3,7 @@ import binascii
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 
@@ -337,3 +338,124 @@ def test_a_letter_that_several_partitions_have_is_not_guessed(spread, server):
     assert len(server.dead("q:0")) == len(server.dead("q:2")) == 1
     q.ctl("dead", "drop", "q", "2/" + SAME)
     assert len(server.dead("q:0")) == 1 and server.dead("q:2") == []
+
+
+# ---------------------------------------------------------------- doctor
+
+def findings(q, *args):
+    """{check: [finding]} of queue q."""
+    done = q.ctl("doctor", "q", "--json", *args, check=None)
+    answer = json.loads(done.out)
+    bad = [f for f in answer["findings"] if f["state"] == "bad" and f["queue"]]
+    found = {}
+    for f in answer["findings"]:
+        assert f["queue"] in (None, "q") and (f["do"] is not None) == (f["state"] == "bad")
+        found.setdefault(f["check"], []).append(f)
+    return found, bad
+
+
+def test_doctor_says_once_what_is_so_in_all_partitions(spread, server, journal, gate):
+    q = spread(journal.handler())
+    server.add("q:0", b"x")
+    server.add("q:1", b"do gate=%s" % gate.path.encode(), b"do exit=65")
+    wait_until(lambda: server.dead("q:1") and server.is_empty("q:0") and journal.running())
+    found, bad = findings(q)
+    assert bad == []
+    each = {"text": "in each of the 3 partitions", "partitions": [0, 1, 2], "state": "fine"}
+    for check, want in (("group", each), ("pending", each), ("workers", dict(each, text="1 alive")),
+                        ("types", dict(each, text="every key is of its type"))):
+        assert len(found[check]) == 1 and {k: found[check][0][k] for k in want} == want, found[check]
+    assert "accepted 3 = done 1 + dead 1" in found["account"][0]["text"] or \
+        "3 tasks in all places" in found["account"][0]["text"]
+    letters = found["dead letters"]
+    assert [(f["state"], f["text"], f["partitions"]) for f in letters] == \
+        [("note", "1: redisqctl dead list q:1", [1])]
+    assert [f["text"] for f in found["partitions"]] == ["3, and nothing is left in other streams"]
+    lines = q.ctl("doctor", "q", check=None).out.splitlines()
+    assert [ln.split()[:5] for ln in lines if "dead letters" in ln] == [["q:1", "dead", "letters", "--", "1:"]]
+    gate.open()
+    server.wait_empty("q:1")
+
+
+def test_doctor_names_the_partitions_in_which_something_is_wrong(spread, server):
+    q = spread()
+    server.r.set("q:1", "x")
+    for part in 0, 2:
+        server.r.hset("{q:%d}:bodies" % part, "1-1", "x")
+    found, bad = findings(q)
+    assert [(f["text"], f["partitions"]) for f in found["types"]] == [
+        ("q:1 is a string, not a stream", [1])]
+    account = [f for f in found["account"] if f["state"] == "bad"]
+    assert [f["partitions"] for f in account] == [[0, 2]] and len(found["account"]) == 1
+    assert "q:0,2 " in q.ctl("doctor", "q", check=1).out
+    assert "q:1 " in q.ctl("doctor", "q", check=1).out
+    # One by itself is as any queue.
+    said = q.ctl("doctor", "q:1", check=1).out
+    assert "q:1    types" in said and "q:0" not in said
+
+
+def test_doctor_tells_of_too_few_slots(spread):
+    q = spread()
+    q.write(N, concurrency=2)
+    found, bad = findings(q)
+    assert [f["text"][:44] for f in found["partitions"] if f["state"] == "note"] == [
+        "concurrency 2 is lower than the 3 partitions"] and bad == []
+
+
+@pytest.mark.parametrize("n,left,says,cure", [
+    (3, ["q"], "1 tasks are in q itself", "REDISQ_QUEUE_PARTITIONS=1 redisq-worker -c FILE -q q"),
+    (2, ["q:2"], "1 tasks are in q:2, and no worker serves it", "set partitions = 3, or"),
+    (2, ["q:2", "q:40"], "2 tasks are in q:2, q:40, and no worker serves these",
+     "REDISQ_QUEUE_PARTITIONS=41 redisq-worker -c FILE -q q"),
+    (1, ["q:0", "q:1"], "2 tasks are in q:0, q:1, and no worker", "set partitions = 2, or")])
+def test_doctor_finds_what_another_number_of_partitions_has_left(spread, server, n, left, says, cure):
+    q = spread()
+    server.permit(*["~%s" % s for s in left + ["q"]], *["~{%s}:*" % s for s in left + ["q"]])
+    q.write(n)
+    for stream in left:
+        server.add(stream, b"x")
+    found, bad = findings(q)
+    row = [f for f in bad if f["check"] == "partitions"]
+    assert len(row) == 1 and says in row[0]["text"] and cure in row[0]["do"]
+
+
+def test_doctor_finds_delayed_tasks_and_letters_that_are_left(spread, server):
+    q = spread()
+    q.write(2)
+    server.r.zadd("{q:2}:delayed", {"1-1": 1})
+    q.bury(2, "10-0")
+    found, bad = findings(q)
+    assert "1 tasks are in q:2" in "".join(f["text"] for f in bad)
+    note = [f["text"] for f in found["partitions"] if f["state"] == "note"]
+    assert note == ["1 dead letters or held tasks are in q:2, which no worker serves: redisqctl dead list q:2"]
+    assert "10-0" in q.ctl(*note[0].split("redisqctl ")[1].split()).out
+    q.write(3)
+    server.permit("~{q}:*", "~q")
+    server.r.xadd("{q}:held", {"redisq.id": "x"}, id="11-0")
+    note = [f["text"] for f in findings(q)[0]["partitions"] if f["state"] == "note"][0]
+    assert "11-0" in q.ctl(*shlex.split(note.split("redisqctl ")[1].replace("dead", "held"))).out
+
+
+def test_a_neighbour_of_such_a_name_is_no_fault(spread, server):
+    q = spread()
+    q.write(1)
+    server.permit("~q", "~{q}:*", "~q:7", "~{q:7}:*")
+    server.add("q:7", b"x")
+    found, bad = findings(q)
+    assert [(f["state"], f["text"]) for f in found["partitions"]] == [
+        ("note", "1 entries are in q:7, which is no queue")]
+
+
+def test_a_worker_with_the_old_number_runs_what_is_left(sup, server, journal, tmp_path):
+    """What doctor says to do about tasks from before there were partitions."""
+    server.add("q", *[b"x"] * 5)
+    s = sup(start=False, queues={"q": {"handler": journal.handler(), "partitions": 3}})
+    worker = subprocess.Popen([os.path.join(s.build, "redisq-worker"), "-c", s.ini, "-q", "q"],
+                              env=dict(s.env, REDISQ_QUEUE_PARTITIONS="1"), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        server.wait_empty("q")
+        assert server.counters("q")["done"] == 5
+    finally:
+        worker.terminate()
+        assert worker.wait(30) == 0

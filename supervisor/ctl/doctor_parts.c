@@ -1,0 +1,266 @@
+/*
+ * doctor_parts.c - the partitions of a queue, and what lies in streams that would be some if their
+ * number were another: nobody runs that. See doctor.h.
+ */
+#include <inttypes.h>
+
+#include "doctor.h"
+#include "partition.h"
+
+#define WHOLE PARTITIONS_MAX /* the stream that is called as the queue is, from before */
+#define N_PLACES (PARTITIONS_MAX + 1)
+#define SHOWN 5
+
+/* What is in streams that are not served. */
+struct leftover {
+	const struct conf_queue *queue; /* borrowed */
+	struct place {
+		bool is_there;
+		bool is_refused;
+		int64_t tasks;   /* waiting, handed out, delayed */
+		int64_t letters; /* dead, held */
+	} places[N_PLACES];
+};
+
+/* Owned by the caller. */
+static char *name_of(const struct conf_queue *q, int i)
+{
+	return i == WHOLE ? xstrdup(q->name) : partition_stream(q->name, i, PARTITIONS_MAX);
+}
+
+static bool is_served(const struct conf_queue *q, int i)
+{
+	if (i == WHOLE)
+		return q->partitions == 1;
+	return q->partitions > 1 && i < q->partitions;
+}
+
+/* ------------------------------------------------------------------ which there are */
+
+/* The stream a key belongs to, itself, or what has its tasks beside it; "" when none. */
+static void stream_of(const char *key, struct buf *name)
+{
+	static const char *const suffixes[] = {"delayed", "dead", "held"};
+	const char *end = strstr(key, "}:");
+
+	if (key[0] != '{' || !end)
+		buf_adds(name, key);
+	for (size_t i = 0; key[0] == '{' && end && i < ARRAY_LEN(suffixes); i++)
+		if (strcmp(end + 2, suffixes[i]) == 0)
+			buf_add(name, key + 1, (size_t)(end - key - 1));
+}
+
+/* Which of the places it is; -1: none. */
+static int place_of(const struct conf_queue *q, const char *name)
+{
+	size_t n = strlen(q->name);
+	char *end;
+	long i;
+
+	if (strncmp(name, q->name, n) != 0 || (name[n] && name[n] != ':'))
+		return -1;
+	if (!name[n])
+		return WHOLE;
+	i = strtol(name + n + 1, &end, 10);
+	if (*end || i < 0 || i >= PARTITIONS_MAX)
+		return -1;
+	return partition_is_of(name, q->name, PARTITIONS_MAX) ? (int)i : -1;
+}
+
+static int note_key(struct doctor *d, const char *key, void *arg)
+{
+	struct leftover *l = arg;
+	struct buf name = BUF_INIT;
+	int i;
+
+	stream_of(key, &name);
+	i = name.len ? place_of(l->queue, name.data) : -1;
+	if (i >= 0 && !is_served(l->queue, i) && (i == WHOLE || !conf_queue(d->conf, name.data)))
+		l->places[i].is_there = true;
+	buf_release(&name);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ what is in them */
+
+/* Adds a length; what is of another type is somebody else's. -1: Redis is gone. */
+static int count(struct doctor *d, const char *word, const char *key, struct place *p, int64_t *sum)
+{
+	redisReply *r = DOCTOR_ASK(d, word, key);
+
+	if (!r)
+		return -1;
+	if (doctor_error(r))
+		p->is_refused |= strncmp(r->str, "NOPERM", 6) == 0;
+	else
+		*sum += redis_int(r, 0);
+	redis_free(r);
+	return 0;
+}
+
+static int look_into(struct doctor *d, const struct conf_queue *q, int i, struct place *p)
+{
+	struct conf_queue one = *q;
+	struct keys k;
+	int rc = -1;
+
+	one.name = name_of(q, i);
+	keys_init(&k, one.name);
+	if (redis_serve(d->r, &one, d->e) == 0 && count(d, "XLEN", k.stream, p, &p->tasks) == 0 &&
+	    count(d, "ZCARD", k.delayed, p, &p->tasks) == 0 &&
+	    count(d, "XLEN", k.dead, p, &p->letters) == 0 &&
+	    count(d, "XLEN", k.held, p, &p->letters) == 0)
+		rc = 0;
+	keys_release(&k);
+	free(one.name);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ saying it */
+
+/* Of the places from `from` on those with something: their names, the sum, the last one. */
+struct heap {
+	struct buf names;
+	int64_t n;
+	int n_places, first, last;
+};
+
+static void gather(const struct leftover *l, int from, int to, bool letters, struct heap *h)
+{
+	*h = (struct heap){.names = BUF_INIT, .first = -1};
+	for (int i = from; i < to; i++) {
+		int64_t n = letters ? l->places[i].letters : l->places[i].tasks;
+		char *name;
+
+		if (!l->places[i].is_there || n == 0)
+			continue;
+		name = name_of(l->queue, i);
+		if (h->n_places < SHOWN)
+			buf_addf(&h->names, "%s%s", h->n_places ? ", " : "", name);
+		else if (h->n_places == SHOWN)
+			buf_adds(&h->names, ", ...");
+		free(name);
+		h->n += n;
+		h->n_places++;
+		h->last = i;
+		if (h->first < 0)
+			h->first = i;
+	}
+}
+
+/* A worker that has the old number runs what is there, whatever it is; nothing has to be moved. */
+static char *cure(const struct conf_queue *q, int partitions)
+{
+	struct buf b = BUF_INIT;
+
+	if (partitions > 1)
+		buf_addf(&b, "set partitions = %d, or ", partitions);
+	buf_addf(&b,
+		 "run a worker beside the others until nothing is left: "
+		 "REDISQ_QUEUE_PARTITIONS=%d redisq-worker -c FILE -q %s",
+		 partitions, q->name);
+	return buf_detach(&b);
+}
+
+static void say_tasks(struct doctor *d, const struct conf_queue *q, const struct heap *h)
+{
+	char *what_to_do = cure(q, h->last == WHOLE ? 1 : (int)max_i64(2, h->last + 1));
+
+	if (h->last == WHOLE)
+		finding_bad(d->f, "partitions", what_to_do,
+			    "%" PRId64 " tasks are in %s itself, from before it had partitions, "
+			    "and no worker serves it",
+			    h->n, q->name);
+	else if (q->partitions > 1 || h->first == 0)
+		finding_bad(d->f, "partitions", what_to_do,
+			    "%" PRId64 " tasks are in %s, and no worker serves %s", h->n,
+			    h->names.data, h->n_places > 1 ? "these" : "it");
+	else /* a queue that never had partitions may have a neighbour of such a name */
+		finding_note(d->f, "partitions", "%" PRId64 " entries are in %s, which is no queue",
+			     h->n, h->names.data);
+	free(what_to_do);
+}
+
+static void say_letters(struct doctor *d, const struct conf_queue *q, const struct heap *h)
+{
+	if (h->last == WHOLE)
+		finding_note(d->f, "partitions",
+			     "%" PRId64 " dead letters or held tasks are in %s itself: redisqctl "
+			     "-s \"queue %s.partitions=1\" dead list %s",
+			     h->n, q->name, q->name, q->name);
+	else
+		finding_note(d->f, "partitions",
+			     "%" PRId64 " dead letters or held tasks are in %s, which no worker "
+			     "serves: redisqctl dead list %s:%d",
+			     h->n, h->names.data, q->name, h->first);
+}
+
+/* 1: something is there. */
+static int say_range(struct doctor *d, const struct leftover *l, int from, int to)
+{
+	struct heap tasks, letters;
+	int n;
+
+	gather(l, from, to, false, &tasks);
+	gather(l, from, to, true, &letters);
+	if (tasks.n > 0)
+		say_tasks(d, l->queue, &tasks);
+	if (letters.n > 0)
+		say_letters(d, l->queue, &letters);
+	n = tasks.n > 0 || letters.n > 0;
+	buf_release(&tasks.names);
+	buf_release(&letters.names);
+	return n;
+}
+
+static void say_refused(struct doctor *d, const struct leftover *l, bool *is_told)
+{
+	for (int i = 0; i < N_PLACES && *is_told; i++) {
+		char *name = name_of(l->queue, i);
+
+		if (l->places[i].is_refused) {
+			finding_unknown(d->f, "partitions", "what is in %s, no access", name);
+			*is_told = false;
+		}
+		free(name);
+	}
+}
+
+static int look_at_leftover(struct doctor *d, const struct conf_queue *q, struct leftover *l)
+{
+	struct buf why = BUF_INIT;
+	int seen = doctor_scan(d, q->name, true, note_key, l, &why);
+	bool is_told = seen == SCANNED_ALL;
+	int found = 0;
+
+	buf_release(&why); /* doctor_names.c says it */
+	if (seen < 0)
+		return -1;
+	for (int i = 0; i < N_PLACES; i++)
+		if (l->places[i].is_there && look_into(d, q, i, &l->places[i]) != 0)
+			return -1;
+	found = say_range(d, l, 0, PARTITIONS_MAX) + say_range(d, l, WHOLE, N_PLACES);
+	say_refused(d, l, &is_told);
+	if (!found && is_told && q->partitions > 1)
+		finding_fine(d->f, "partitions", "%d, and nothing is left in other streams",
+			     q->partitions);
+	return 0;
+}
+
+int doctor_parts(struct doctor *d, const struct parts *p)
+{
+	const struct conf_queue *q = p->queue;
+	struct leftover l = {.queue = q};
+
+	if (p->number >= 0) /* one partition alone: the others are not looked at */
+		return 0;
+	if (q->concurrency < q->partitions)
+		finding_note(
+			d->f, "partitions",
+			"concurrency %d is lower than the %d partitions: a task may wait up to "
+			"a second for a worker to come round",
+			q->concurrency, q->partitions);
+	if (redis_serve(d->r, &p->v[0], d->e) != 0)
+		return -1;
+	return look_at_leftover(d, q, &l);
+}
