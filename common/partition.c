@@ -1,6 +1,5 @@
 /* partition.c - see partition.h. */
 #include "partition.h"
-#include "buf.h"
 #include "keys.h"
 
 char *partition_stream(const char *queue, int i, int n)
@@ -30,6 +29,31 @@ bool partition_is_of(const char *name, const char *queue, int n)
 			return true;
 	}
 	return false;
+}
+
+static size_t n_digits(struct slice s, size_t from)
+{
+	size_t n = 0;
+
+	while (from + n < s.len && s.data[from + n] >= '0' && s.data[from + n] <= '9')
+		n++;
+	return n;
+}
+
+/* "1700000000000-3" */
+static bool is_entry_id(struct slice id)
+{
+	size_t ms = n_digits(id, 0);
+
+	return ms > 0 && ms + 1 < id.len && id.data[ms] == '-' &&
+	       n_digits(id, ms + 1) == id.len - ms - 1;
+}
+
+void partition_id_prefix(int i, int n, struct slice id, char out[PARTITION_PREFIX_MAX])
+{
+	out[0] = '\0';
+	if (n > 1 && is_entry_id(id))
+		snprintf(out, PARTITION_PREFIX_MAX, "%d/", i);
 }
 
 static unsigned crc16(const char *data, size_t len)

@@ -10,9 +10,11 @@
 #ifndef REDISQ_PARTITION_H
 #define REDISQ_PARTITION_H
 
+#include "buf.h"
 #include "err.h"
 
 #define PARTITIONS_MAX 64
+#define PARTITION_PREFIX_MAX 12
 
 /* The name of partition `i` of `n`; owned by the caller. */
 char *partition_stream(const char *queue, int i, int n);
@@ -20,6 +22,10 @@ char *partition_stream(const char *queue, int i, int n);
 int partition_check(const char *queue, int n, struct err *e) ATTR_MUST_CHECK;
 /* Is `name` that of a partition of `queue`, which has `n`? */
 bool partition_is_of(const char *name, const char *queue, int n);
+/* What stands in front of `id` where a task is called by it: "3/" of an entry id in partition 3 of
+ * several, for two of them may give out the same; "" of one that a producer has chosen, and where
+ * there is but one partition. */
+void partition_id_prefix(int i, int n, struct slice id, char out[PARTITION_PREFIX_MAX]);
 /* Where what belongs to `key` goes: CRC16 (that of Redis Cluster, polynomial 0x1021 from 0) modulo
  * n, so that producers in any language find the same. */
 int partition_of(const char *key, size_t len, int n);

@@ -38,6 +38,7 @@ bool stream_adopt(struct queue *q, const struct arrival *in)
 	t = worker_free_task(q->w);
 	task_begin(t, q, slice_str(text), in->token);
 	t->partition = q->partition;
+	t->n_partitions = q->c->partitions;
 	if (reply_fields(in->fields, add_field, t) < 0)
 		log_error("entry %s has an odd number of fields", text);
 	task_parsed(t);

@@ -94,6 +94,7 @@ void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t t
 	slice_text(id, t->id, sizeof(t->id));
 	t->queue = queue;
 	t->partition = 0;
+	t->n_partitions = 1;
 	t->token = token;
 	t->suspicion = SUSPECT_NONE;
 	t->attempt = 1;
@@ -149,8 +150,10 @@ static int bounded(int64_t n, int64_t low)
 static void set_label(struct task *t, struct slice id)
 {
 	static const char hex[] = "0123456789ABCDEF";
-	size_t n = 0;
+	size_t n;
 
+	partition_id_prefix(t->partition, t->n_partitions, id, t->label);
+	n = strlen(t->label);
 	for (size_t i = 0; i < id.len && n < TASK_LABEL_MAX; i++) {
 		unsigned char c = (unsigned char)id.data[i];
 		const char as[3] = {'%', hex[c >> 4], hex[c & 15]};

@@ -73,7 +73,8 @@ struct queue;
 
 struct task {
 	struct queue *queue; /* borrowed: whose it is, unless gone */
-	int partition;       /* which one that is (partition.h) */
+	int partition;       /* which one that is (partition.h), */
+	int n_partitions;    /* of how many */
 	enum task_state state;
 	enum ledger_place place;
 	int row;               /* on the scoreboard while a handler runs, else -1 */
@@ -84,8 +85,9 @@ struct task {
 	int64_t deliveries; /* all hands it went through, this one included */
 	int64_t enqueued_at_ms;
 	int64_t result_ttl_ms;          /* its producer wants to know how it ends; -1: not said */
-	char label[TASK_LABEL_MAX + 1]; /* redisq.id or the entry id: REDISQ_ID, the idempotency
-					 * key; without blanks and control bytes */
+	char label[TASK_LABEL_MAX + 1]; /* redisq.id or the entry id (in one of many partitions with
+					 * its number, "3/1700000000000-0"): REDISQ_ID, the
+					 * idempotency key; without blanks and control bytes */
 
 	struct buf bytes;     /* owned */
 	struct field *fields; /* owned; the user's, in order, duplicates too */
@@ -124,7 +126,7 @@ bool task_event(struct task *t, enum task_event ev) ATTR_MUST_CHECK;
 const char *task_state_word(enum task_state s);
 const char *task_event_word(enum task_event ev);
 
-/* A new entry in a free slot, of partition 0 until it is said: id and token; fields follow by
+/* A new entry in a free slot, of partition 0 of 1 until it is said: id and token; fields follow by
  * task_add_field(), then task_parsed(). */
 void task_begin(struct task *t, struct queue *queue, struct slice id, uint64_t token);
 void task_add_field(struct task *t, struct slice name, struct slice value);

@@ -72,11 +72,35 @@ static void test_keys_spread(void **state)
 		assert_in_range(n[i], 667, 1333);
 }
 
+/* Two partitions may give out the same entry id: a handler must not take the tasks for one. */
+static void test_ids_of_two_partitions_differ(void **state)
+{
+	static const struct {
+		const char *id;
+		int n;
+		const char *want;
+	} cases[] = {
+		{"1700000000000-0", 6, "5/"}, {"1-1", 6, "5/"},  {"1700000000000-0", 1, ""},
+		{"order 7", 6, ""},           {"1700-", 6, ""},  {"-1", 6, ""},
+		{"1700", 6, ""},              {"1-1x", 6, ""},   {"", 6, ""},
+		{"5/1-1", 6, ""},             {"1-1-1", 6, ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		char out[PARTITION_PREFIX_MAX];
+
+		partition_id_prefix(5, cases[i].n, slice_str(cases[i].id), out);
+		assert_string_equal(out, cases[i].want);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_one_slot_is_refused),
+		cmocka_unit_test(test_ids_of_two_partitions_differ),
 		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_keys_spread),
 	};
