@@ -53,7 +53,7 @@ void partition_id_prefix(int i, int n, struct slice id, char out[PARTITION_PREFI
 {
 	out[0] = '\0';
 	if (n > 1 && is_entry_id(id))
-		snprintf(out, PARTITION_PREFIX_MAX, "%d/", i);
+		snprintf(out, PARTITION_PREFIX_MAX, "%d:", i);
 }
 
 static unsigned crc16(const char *data, size_t len)

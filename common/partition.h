@@ -22,7 +22,7 @@ char *partition_stream(const char *queue, int i, int n);
 int partition_check(const char *queue, int n, struct err *e) ATTR_MUST_CHECK;
 /* Is `name` that of a partition of `queue`, which has `n`? */
 bool partition_is_of(const char *name, const char *queue, int n);
-/* What stands in front of `id` where a task is called by it: "3/" of an entry id in partition 3 of
+/* What stands in front of `id` where a task is called by it: "3:" of an entry id in partition 3 of
  * several, for two of them may give out the same; "" of one that a producer has chosen, and where
  * there is but one partition. */
 void partition_id_prefix(int i, int n, struct slice id, char out[PARTITION_PREFIX_MAX]);

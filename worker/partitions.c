@@ -152,6 +152,11 @@ void partitions_where(struct worker *w, const struct queue *q, const char *where
 	}
 }
 
+void partitions_count(struct worker *w, const struct queue *q, int n)
+{
+	of(w, q)->n_tasks += n;
+}
+
 struct share_grant partitions_share(const struct worker *w, const struct queue *q, int64_t now)
 {
 	const struct partitions *ps = &w->partitions;
@@ -160,6 +165,7 @@ struct share_grant partitions_share(const struct worker *w, const struct queue *
 
 	for (int i = 0; i < ps->n; i++) {
 		all[i] = w->qops->look(ps->v[i].queue, now);
+		all[i].n_tasks = ps->v[i].n_tasks;
 		if (ps->v[i].queue == q)
 			own = i;
 	}

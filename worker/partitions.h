@@ -16,6 +16,7 @@ struct partition {
 	bool left;
 	bool cleared; /* set aside: no suspect was left at the last look */
 	bool consuming;
+	int n_tasks;     /* in the table */
 	char where[160]; /* its links stand there, or did last; "" = never yet */
 };
 
@@ -52,6 +53,8 @@ void partitions_consuming(struct worker *w, struct queue *q, bool consuming);
 /* Where the links of all of them stand, each place once, for people. */
 void partitions_where(struct worker *w, const struct queue *q, const char *where, struct buf *out);
 
+/* A task of it has come into the table (+1), or left it (-1). */
+void partitions_count(struct worker *w, const struct queue *q, int n);
 /* How many this one may ask for now, and how (share.h). */
 struct share_grant partitions_share(const struct worker *w, const struct queue *q, int64_t now_ms);
 

@@ -10,12 +10,44 @@ static int count(const struct share *all, int n, enum share_state state)
 	return found;
 }
 
-/* There is more: an equal part, at least 1, and that of those who wait for nothing. */
-static struct share_grant ask_for_more(const struct share *all, int n, int i, int free)
+/* Empty ones that were not looked at for `age_ms`, but for `i`. */
+static int count_due(const struct share *all, int n, int i, int64_t age_ms, int64_t now)
+{
+	int found = 0;
+
+	for (int k = 0; k < n; k++)
+		found += k != i && all[k].state == SHARE_EMPTY && now - all[k].looked_ms >= age_ms;
+	return found;
+}
+
+/* What each of those where there is more has when `credit` is given to those that have least. */
+static int level(const struct share *all, int n, int credit)
 {
 	int n_more = count(all, n, SHARE_MORE);
 
-	return (struct share_grant){.n = (free + n_more - 1) / n_more,
+	for (int i = 0; i < n; i++)
+		if (all[i].state == SHARE_MORE)
+			credit += all[i].n_tasks;
+	return (credit + n_more - 1) / n_more;
+}
+
+/*
+ * There is more: its part, and the credit of those who wait for nothing. What a look at the empty
+ * ones takes is left to them, as is the part of the others, or they would never come to it: credit
+ * becomes free where a task is settled, and that is where there is more.
+ */
+static struct share_grant ask_for_more(const struct share *all, int n, int i, int free, int64_t now)
+{
+	int n_due = count_due(all, n, i, SHARE_LOOK_MS, now);
+	int left = free > n_due ? free - n_due : 0;
+	int part = level(all, n, left) - all[i].n_tasks;
+
+	if (part > left)
+		part = left;
+	if (part < 0)
+		part = 0;
+	return (struct share_grant){.n = part,
+				    .again = part < free,
 				    .end_waits = free == 0 && all[i].full &&
 						 count(all, n, SHARE_WAITING) > 0};
 }
@@ -23,16 +55,6 @@ static struct share_grant ask_for_more(const struct share *all, int n, int i, in
 static int64_t turn_ms(const struct share *s)
 {
 	return s->quiet ? SHARE_QUIET_MS : SHARE_TURN_MS;
-}
-
-/* Has an empty one other than `i` to be looked at before anybody waits? */
-static bool others_are_due(const struct share *all, int n, int i, int64_t now)
-{
-	for (int k = 0; k < n; k++)
-		if (k != i && all[k].state == SHARE_EMPTY &&
-		    now - all[k].looked_ms >= turn_ms(&all[k]))
-			return true;
-	return false;
 }
 
 struct share_grant share_ask(const struct share *all, int n, int i, int free, int64_t now)
@@ -44,7 +66,7 @@ struct share_grant share_ask(const struct share *all, int n, int i, int free, in
 		return (struct share_grant){
 			.n = free, .wait = all[i].state == SHARE_EMPTY, .wait_ms = INT64_MAX};
 	if (all[i].state == SHARE_MORE)
-		return ask_for_more(all, n, i, free);
+		return ask_for_more(all, n, i, free, now);
 	if (all[i].state != SHARE_EMPTY || free <= 0)
 		return (struct share_grant){0};
 	/* An answer will wake us: then it is known whether anybody needs the credit. */
@@ -54,7 +76,8 @@ struct share_grant share_ask(const struct share *all, int n, int i, int free, in
 		return (struct share_grant){.n = 1, .wait = true, .wait_ms = INT64_MAX};
 	if (age >= turn_ms(&all[i]))
 		return (struct share_grant){.n = 1};
-	if (others_are_due(all, n, i, now))
-		return (struct share_grant){0};
+	/* Who was not looked at for so long comes before anybody waits. */
+	if (count_due(all, n, i, turn_ms(&all[i]), now) > 0)
+		return (struct share_grant){.again = true};
 	return (struct share_grant){.n = 1, .wait = true, .wait_ms = turn_ms(&all[i])};
 }

@@ -3,7 +3,8 @@
  * credit of one worker, shared fairly by all the partitions that it serves. Pure.
  *
  * A read reserves the credit it asks for until its answer. So a partition that was empty at the
- * last look waits with 1, and whatever is left is for those where more lies, in equal parts. Where
+ * last look waits with 1, and whatever is left is for those where more lies, so that each comes to
+ * have as many tasks as the others. Where
  * there is not credit enough for all to wait and one to spare, waits are short and take turns, and
  * in between each partition is looked at without waiting. While one has more than it may take, the
  * empty ones do not wait at all, and are looked at now and then.
@@ -27,13 +28,15 @@ struct share {
 	bool full;         /* its last read that did not wait brought all that it asked for */
 	bool quiet;        /* and has brought nothing for long */
 	int64_t looked_ms; /* when it answered last */
+	int n_tasks;       /* it has already */
 };
 
 struct share_grant {
 	int n;           /* how many to ask for; 0 = none now */
 	bool wait;       /* blocked, if it is empty */
 	int64_t wait_ms; /* at most; INT64_MAX = no limit of ours */
-	bool end_waits;  /* others hold credit in waits that is needed here */
+	bool again;     /* others come first, and may have had their turn: another turn is needed */
+	bool end_waits; /* others hold credit in waits that is needed here */
 };
 
 #define SHARE_LOOK_MS 100   /* how old a look may be while others have more */

@@ -30,7 +30,7 @@ static void on_type(void *arg, const struct redisReply *r)
 		stream_take_name(q);
 		return;
 	}
-	buf_addf(&why, "\"%s\" is a %.*s, not a list; %s", q->c->name, (int)type.len, type.data,
+	buf_addf(&why, "\"%s\" is a %.*s, not a list; %s", q->keys.stream, (int)type.len, type.data,
 		 slice_eq_str(type, "stream") ? "set backend = stream"
 					      : "choose another queue name");
 	stream_refuse(q, why.data);
@@ -165,6 +165,8 @@ static void list_read(struct queue *q, int64_t now)
 		may = partitions_share(q->w, q, now);
 	if (may.end_waits)
 		partitions_hold(q->w);
+	if (may.again)
+		worker_turn_again(q->w);
 	if (may.n == 0 && !q->arrived)
 		return;
 	if (q->arrived || !may.wait) {

@@ -277,8 +277,8 @@ static void on_groups(void *arg, const struct redisReply *r)
 		stream_trouble(q, r, STREAM_OP_OPEN);
 		return;
 	case REPLY_WRONGTYPE:
-		buf_addf(&why, "\"%s\" is not a stream: %s; choose another queue name", q->c->name,
-			 reply_error_text(r));
+		buf_addf(&why, "\"%s\" is not a stream: %s; choose another queue name",
+			 q->keys.stream, reply_error_text(r));
 		stream_refuse(q, why.data);
 		buf_release(&why);
 		return;

@@ -49,6 +49,7 @@ bool stream_adopt(struct queue *q, const struct arrival *in)
 		buf_add(&t->checkpoint, in->checkpoint.data, in->checkpoint.len);
 	else if (task_ran_before(t))
 		stream_ask_checkpoint(q, t);
+	partitions_count(q->w, q, 1);
 	worker_task_event(q->w, t, TASK_ON_FETCH);
 	return true;
 }
@@ -204,6 +205,8 @@ void stream_read(struct queue *q, int64_t now)
 	may = partitions_share(q->w, q, now);
 	if (may.end_waits)
 		partitions_hold(q->w);
+	if (may.again)
+		worker_turn_again(q->w);
 	n = ledger_ask(&q->w->ledger, LEDGER_READ, may.n);
 	if (n == 0)
 		return;

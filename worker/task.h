@@ -86,7 +86,7 @@ struct task {
 	int64_t enqueued_at_ms;
 	int64_t result_ttl_ms;          /* its producer wants to know how it ends; -1: not said */
 	char label[TASK_LABEL_MAX + 1]; /* redisq.id or the entry id (in one of many partitions with
-					 * its number, "3/1700000000000-0"): REDISQ_ID, the
+					 * its number, "3:1700000000000-0"): REDISQ_ID, the
 					 * idempotency key; without blanks and control bytes */
 
 	struct buf bytes;     /* owned */

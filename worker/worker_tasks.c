@@ -119,6 +119,7 @@ static void on_gone(struct worker *w, struct queue *q, struct task *t)
 {
 	if (is_for_anyone(w, t))
 		w->qops->scan(q);
+	partitions_count(w, q, -1);
 	ledger_gone(&w->ledger, t->place);
 	worker_publish(w);
 	worker_drain_on(w);

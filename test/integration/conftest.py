@@ -15,6 +15,7 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
 
 from journal import Gate, Journal            # noqa: E402
 from listserver import ListServer             # noqa: E402
+from partserver import PartServer             # noqa: E402
 from proxy import Proxy                      # noqa: E402
 from redisserver import RedisServer          # noqa: E402
 from supervised import Supervisor            # noqa: E402
@@ -49,7 +50,9 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture
 def server(tmp_path, backend):
     """A running redis-server; .r is a client, .url its address, .backend what queues are there."""
-    s = (ListServer if backend == "list" else RedisServer)(tmp_path)
+    if backend == "stream" and os.environ.get("REDISQ_PARTITIONS") == "1":
+        backend = "partitions"
+    s = {"list": ListServer, "partitions": PartServer}.get(backend, RedisServer)(tmp_path)
     yield s
     s.close()
 

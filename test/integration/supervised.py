@@ -92,6 +92,7 @@ class Supervisor:
             for name, keys in self.queues.items():
                 parts += ["", "[queue %s]" % name] + ["%s = %s" % kv for kv in keys.items()]
                 parts += ["backend = list"] if self.backend == "list" else []
+                parts += ["partitions = 3"] if self.backend == "partitions" else []
             text = "\n".join(parts) + "\n"
         with open(self.ini + ".new", "w") as f:
             f.write(text)

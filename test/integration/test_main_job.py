@@ -2,11 +2,14 @@
 import collections
 import os
 
+import pytest
+
 from waiting import stays, wait_until
 
 BACKENDS = ("stream", "list")
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_400_tasks_run_exactly_once_on_4_times_4(sup, server, journal):
     before = server.add("video", *[b"do sleep=50"] * 200)
     s = sup(queues={"video": {"handler": journal.handler(), "concurrency": 4}}, args=["-n", 4])
@@ -53,6 +56,7 @@ BYTES = [b"", b"\0", b"a\0b", b"\xff\xfe invalid \xc3\x28", b"line\r\nline\r\n",
          b"$(rm -rf) 'quotes' \"double\"", bytes(range(256)), bytes(range(256)) * 4096]
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_any_bytes_reach_stdin_the_first_time_and_after_a_retry(sup, server, journal, tmp_path):
     kept = tmp_path / "kept"
     kept.mkdir()

@@ -54,6 +54,25 @@ static void those_with_more_have_equal_parts(void **state)
 	assert_true(got[0] == 6 && got[2] == 5 && got[4] == 5 && got[1] == 0 && got[3] == 0);
 }
 
+/* Also one that came to it later: what the other frees is not all the other's again. */
+static void those_who_have_less_come_first(void **state)
+{
+	struct share all[] = {row(SHARE_MORE, NOW), row(SHARE_MORE, NOW), row(SHARE_OUT, NOW)};
+	struct share_grant g;
+
+	(void)state;
+	all[0].n_tasks = 7;
+	g = share_ask(all, 3, 0, 1, NOW);
+	assert_true(g.n == 0 && g.again);
+	assert_int_equal(share_ask(all, 3, 1, 1, NOW).n, 1);
+	/* 8 for each. */
+	assert_int_equal(share_ask(all, 3, 1, 9, NOW).n, 8);
+	assert_int_equal(share_ask(all, 3, 0, 11, NOW).n, 2);
+	all[1].state = SHARE_EMPTY;
+	all[1].looked_ms = NOW;
+	assert_int_equal(share_ask(all, 3, 0, 9, NOW).n, 9);
+}
+
 static void with_credit_for_all_each_waits_and_some_is_left(void **state)
 {
 	struct share all[6];
@@ -76,6 +95,22 @@ static void an_empty_one_is_looked_at_now_and_then_while_others_have_more(void *
 	(void)state;
 	assert_true(g.n == 1 && !g.wait);
 	assert_int_equal(share_ask(all, 3, 2, 1, NOW).n, 0);
+}
+
+/* Credit becomes free where tasks end, which is where there is more: it must be let go of there. */
+static void what_a_look_takes_is_left_to_the_empty_ones(void **state)
+{
+	struct share all[] = {row(SHARE_MORE, NOW), row(SHARE_EMPTY, NOW - SHARE_LOOK_MS),
+			      row(SHARE_EMPTY, NOW - SHARE_LOOK_MS)};
+	struct share_grant g = share_ask(all, 3, 0, 1, NOW);
+
+	(void)state;
+	assert_true(g.n == 0 && g.again);
+	g = share_ask(all, 3, 0, 5, NOW);
+	assert_true(g.n == 3 && g.again);
+	all[1].looked_ms = all[2].looked_ms = NOW;
+	g = share_ask(all, 3, 0, 1, NOW);
+	assert_true(g.n == 1 && !g.again);
 }
 
 /* A backlog in one partition must not be held up by credit that waits at the empty ones. */
@@ -136,8 +171,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(alone_it_has_all),
 		cmocka_unit_test(those_with_more_have_equal_parts),
+		cmocka_unit_test(those_who_have_less_come_first),
 		cmocka_unit_test(with_credit_for_all_each_waits_and_some_is_left),
 		cmocka_unit_test(an_empty_one_is_looked_at_now_and_then_while_others_have_more),
+		cmocka_unit_test(what_a_look_takes_is_left_to_the_empty_ones),
 		cmocka_unit_test(waits_end_when_a_backlog_needs_their_credit),
 		cmocka_unit_test(nobody_is_forgotten_with_little_credit),
 	};
