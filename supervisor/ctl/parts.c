@@ -42,7 +42,7 @@ const char *parts_name(const struct parts *p)
 
 char *parts_id(const struct parts *p, size_t i, const char *id)
 {
-	return p->is_spread ? xasprintf("%zu/%s", i, id) : xstrdup(id);
+	return p->is_spread ? xasprintf("%zu:%s", i, id) : xstrdup(id);
 }
 
 /* "1700000000000-0" */
@@ -58,7 +58,7 @@ char *parts_label(const struct parts *p, size_t i, const char *id)
 {
 	int number = p->is_spread ? (int)i : p->number;
 
-	return number >= 0 && is_entry_id(id) ? xasprintf("%d/%s", number, id) : xstrdup(id);
+	return number >= 0 && is_entry_id(id) ? xasprintf("%d:%s", number, id) : xstrdup(id);
 }
 
 int parts_read_id(const struct parts *p, const char *text, const char **id)
@@ -68,7 +68,7 @@ int parts_read_id(const struct parts *p, const char *text, const char **id)
 	int number;
 
 	*id = text;
-	if (!is_number || text[n_digits] != '/' || !text[n_digits + 1])
+	if (!is_number || text[n_digits] != ':' || !text[n_digits + 1])
 		return PARTS_ANY;
 	number = (int)strtol(text, NULL, 10);
 	if (p->is_spread ? number >= (int)p->n : number != p->number)

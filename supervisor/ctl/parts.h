@@ -3,7 +3,7 @@
  *
  * Each is a queue of its own to Redis: what a verb says of a queue is the sum, or the rows, of what
  * it finds in each. The user names one of them by itself by its stream, "jobs:3", and a task by
- * "3/1700000000000-0", its partition and its id there; the ids alone are not unique.
+ * "3:1700000000000-0", its partition and its id there; the ids alone are not unique.
  */
 #ifndef REDISQ_CTL_PARTS_H
 #define REDISQ_CTL_PARTS_H
@@ -31,7 +31,7 @@ void parts_release(struct parts *p);
 /* What the user calls it: of one alone its stream. Borrowed. */
 const char *parts_name(const struct parts *p);
 
-/* "3/1700000000000-0", or the id alone where there are no partitions. Owned by the caller. */
+/* "3:1700000000000-0", or the id alone where there are no partitions. Owned by the caller. */
 char *parts_id(const struct parts *p, size_t i, const char *id);
 /* What workers call the task of this id, REDISQ_ID: the same, of an entry's id alone. Owned. */
 char *parts_label(const struct parts *p, size_t i, const char *id);

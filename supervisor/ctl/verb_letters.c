@@ -202,7 +202,7 @@ static int found(struct letters *l, struct letter *letter, redisReply *reply,
 	if (letter->entry) {
 		redis_free(reply);
 		return err_set(e, EXIT_FORCED,
-			       "%s is in the partitions %zu and %zu, maybe more; say which: %zu/%s",
+			       "%s is in the partitions %zu and %zu, maybe more; say which: %zu:%s",
 			       id, letter->part, l->part, letter->part, id);
 	}
 	*letter = (struct letter){.reply = reply, .entry = entry, .part = l->part};

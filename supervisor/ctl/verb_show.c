@@ -414,7 +414,7 @@ static int search_each(struct search *v, size_t n, int (*step)(struct search *s)
 			return err_set(
 				s->e, EXIT_FORCED,
 				"%s is in the partitions %zu and %zu, maybe more; say which: "
-				"%zu/%s",
+				"%zu:%s",
 				s->id, (*one)->part, s->part, (*one)->part, s->id);
 		if (s->place)
 			*one = s;

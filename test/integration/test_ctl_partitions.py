@@ -73,7 +73,7 @@ def test_a_key_belongs_to_the_partition_its_crc16_says(spread, server, key):
     q = spread()
     want = binascii.crc_hqx(key.encode(), 0) % N
     id = q.ctl("push", "q", "--key", key, "x").out.strip()
-    part, entry = id.split("/")
+    part, entry = id.split(":")
     assert int(part) == want and server.r.xrange("q:%d" % want)[0][0].decode() == entry
     assert q.json("show", "q", id)["entry"] == entry, "what it prints is taken back"
 
@@ -95,7 +95,7 @@ def test_the_example_of_the_readme_finds_the_same_partition(spread, server):
 
 def test_one_can_say_which_partition(spread, server):
     q = spread()
-    assert q.ctl("push", "q", "--partition", "2", "x").out.startswith("2/")
+    assert q.ctl("push", "q", "--partition", "2", "x").out.startswith("2:")
     q.ctl("push", "q:1", "x")
     assert q.xlens() == [0, 1, 1]
     assert "partitions 0 to 2" in q.ctl("push", "q", "--partition", "3", "x", check=64).err
@@ -125,7 +125,7 @@ def test_lines_with_a_key_stay_together(spread, server):
 def test_single_tasks_are_spread_too(spread):
     q = spread()
     ids = [q.ctl("push", "q", "x").out for _ in range(15)]
-    assert len({id.split("/")[0] for id in ids}) > 1 and sum(q.xlens()) == 15
+    assert len({id.split(":")[0] for id in ids}) > 1 and sum(q.xlens()) == 15
 
 
 def test_the_first_line_that_is_missing_is_named(spread, server):
@@ -149,7 +149,7 @@ def test_wait_brings_the_result_and_what_it_says_otherwise_works(spread, shell):
     assert q.ctl("push", "q", "--wait", DONE.decode()).out == '{"url":"x"}\n'
     for part in range(N):
         said = q.ctl("push", "q", "--partition", part, "--wait", "exit 65", check=1).err
-        assert "task %d/" % part in said and "is a dead letter (rejected)" in said
+        assert "task %d:" % part in said and "is a dead letter (rejected)" in said
         words = said.strip().split("redisqctl ")[-1].split(" ")
         assert "exit 65" in q.ctl(*words).out, "what it says to do works"
 
@@ -165,7 +165,7 @@ def test_an_own_id_does_not_bring_an_earlier_result_of_its_partition(spread, she
     assert shown["state"] == "done" and shown["result"] == 2 and shown["partition"] == part
 
 
-@pytest.mark.parametrize("queue,called", [("q", "1/%s"), ("q:1", "%s")])
+@pytest.mark.parametrize("queue,called", [("q", "1:%s"), ("q:1", "%s")])
 def test_a_worker_of_all_partitions_leaves_the_end_under_its_name_for_the_task(spread, server, queue,
                                                                                called):
     q = spread()
@@ -175,10 +175,10 @@ def test_a_worker_of_all_partitions_leaves_the_end_under_its_name_for_the_task(s
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     wait_until(lambda: server.xlen("q:1") == 1, 20, "it is pushed")
     id = server.r.xrange("q:1")[0][0].decode()
-    server.r.set("{q:1}:result:1/" + id, '"done"')
+    server.r.set("{q:1}:result:1:" + id, '"done"')
     assert p.communicate(timeout=30)[0] == b'"done"\n'
     server.r.xtrim("q:1", maxlen=0)
-    for name in called % id, "1/" + id:
+    for name in called % id, "1:" + id:
         assert q.json("show", queue, name)["result"] == "done"
 
 
@@ -191,7 +191,7 @@ def test_ctrl_c_says_the_task_with_its_partition(spread, shell, gate):
     wait_until(lambda: len(shell.runs()) == 1, 20, "it runs")
     p.send_signal(signal.SIGINT)
     err = p.communicate(timeout=30)[1].decode()
-    assert re.fullmatch(r"redisqctl: task (1/\S+) goes on; see redisqctl show q \1\n", err)
+    assert re.fullmatch(r"redisqctl: task (1:\S+) goes on; see redisqctl show q \1\n", err)
     assert "running" in q.ctl(*err.strip().split("redisqctl ")[-1].split(" ")).out
     gate.open()
     q.server.wait_empty("q:1")
@@ -238,7 +238,7 @@ def test_pending_is_one_list_in_the_order_of_ids(spread, server):
         server.r.xgroup_create(stream, "redisq", "0")
         server.r.xreadgroup("redisq", "w", {stream: ">"})
     server.r.hset("{q:2}:progress", "20-0", '"half"')
-    assert [r[0] for r in told(q.ctl("pending", "q").out)] == ["0/10-0", "2/20-0", "1/30-0"]
+    assert [r[0] for r in told(q.ctl("pending", "q").out)] == ["0:10-0", "2:20-0", "1:30-0"]
     assert [(r["partition"], r["id"], r.get("progress")) for r in q.json("pending", "q", "-n", 2)] == \
         [(0, "10-0", None), (2, "20-0", "half")]
     assert [r[0] for r in told(q.ctl("pending", "q:1").out)] == ["30-0"]
@@ -275,21 +275,21 @@ def test_a_task_is_found_in_whichever_partition_it_is(spread, server, journal):
     q = spread(journal.handler())
     id = server.add("q:1", b"do exit=1")[0]
     wait_until(lambda: server.delayed("q:1"))
-    for name in id, "1/" + id:
+    for name in id, "1:" + id:
         shown = q.json("show", "q", name)
         assert (shown["state"], shown["partition"], shown["queue"]) == ("delayed", 1, "q")
-    assert q.ctl("show", "q", id).out.startswith("1/")
+    assert q.ctl("show", "q", id).out.startswith("1:")
     assert "partition" not in q.json("show", "q:1", id)
-    assert "no task 0/%s in q" % id in q.ctl("show", "q", "0/" + id, check=1).err
+    assert "no task 0:%s in q" % id in q.ctl("show", "q", "0:" + id, check=1).err
 
 
 def test_an_id_that_several_partitions_have_must_be_said_whole(spread, server):
     q = spread()
     for stream in STREAMS[:2]:
         server.r.xadd(stream, {"payload": stream}, id=SAME)
-    assert "in the partitions 0 and 1, maybe more; say which: 0/" + SAME in \
+    assert "in the partitions 0 and 1, maybe more; say which: 0:" + SAME in \
         q.ctl("show", "q", SAME, check=1).err
-    assert q.json("show", "q", "1/" + SAME)["fields"]["payload"] == "q:1"
+    assert q.json("show", "q", "1:" + SAME)["fields"]["payload"] == "q:1"
 
 
 # ---------------------------------------------------------------- dead letters, held tasks
@@ -300,15 +300,15 @@ def test_letters_are_one_list_and_go_back_where_they_were(spread, server, where,
     assert q.ctl(where, "list", "q").out == "no %s tasks in q\n" % where
     for part, entry in (0, "10-0"), (2, "20-0"), (1, "30-0"), (0, "40-0"):
         q.bury(part, entry, where, id="t" + entry)
-    ids = ["0/10-0", "2/20-0", "1/30-0", "0/40-0"]
+    ids = ["0:10-0", "2:20-0", "1:30-0", "0:40-0"]
     assert [r[0] for r in told(q.ctl(where, "list", "q").out)] == ids
     said = q.ctl(where, "list", "q", "-n", 3).out
     assert [r[0] for r in told(said)[:-1]] == ids[1:] and "the newest 3 of 4; -n for more" in said
     rows = q.json(where, "list", "q", "-n", 2)
     assert [(r["partition"], r["entry"]) for r in rows] == [(1, "30-0"), (0, "40-0")]
-    assert q.ctl(where, "show", "q", "2/20-0").out.startswith("2/20-0  " + where)
+    assert q.ctl(where, "show", "q", "2:20-0").out.startswith("2:20-0  " + where)
     assert q.json(where, "show", "q", "t30-0")[0]["partition"] == 1, "by its task id"
-    q.ctl(where, again, "q", "1/30-0", "t20-0")
+    q.ctl(where, again, "q", "1:30-0", "t20-0")
     assert q.xlens() == [0, 1, 1]
     q.ctl(where, "drop", "q", "10-0")
     assert q.xlens() == [0, 1, 1] and len(server.letters("q:0", where)) == 1
@@ -334,9 +334,9 @@ def test_a_letter_that_several_partitions_have_is_not_guessed(spread, server):
         q.bury(part, "10-0")
     for id in "10-0", SAME:  # by its entry, by its task
         said = q.ctl("dead", "drop", "q", id, check=1).err
-        assert "%s is in the partitions 0 and 2" % id in said and "0/" + id in said
+        assert "%s is in the partitions 0 and 2" % id in said and "0:" + id in said
     assert len(server.dead("q:0")) == len(server.dead("q:2")) == 1
-    q.ctl("dead", "drop", "q", "2/" + SAME)
+    q.ctl("dead", "drop", "q", "2:" + SAME)
     assert len(server.dead("q:0")) == 1 and server.dead("q:2") == []
 
 

@@ -50,9 +50,9 @@ static void test_partitions_are_called_as_their_streams(void **state)
 	assert_false(p.is_spread);
 	assert_string_equal(p.v[0].name, "jobs:3");
 	assert_string_equal(parts_name(&p), "jobs:3");
-	assert_int_equal(parts_read_id(&p, "3/17-0", &id), 0);
+	assert_int_equal(parts_read_id(&p, "3:17-0", &id), 0);
 	assert_string_equal(id, "17-0");
-	assert_int_equal(parts_read_id(&p, "0/17-0", &id), PARTS_ANY);
+	assert_int_equal(parts_read_id(&p, "0:17-0", &id), PARTS_ANY);
 	parts_release(&p);
 }
 
@@ -63,18 +63,18 @@ static void test_an_id_names_its_partition(void **state)
 		int part;
 		const char *id;
 	} cases[] = {
-		{"3/17-0", 3, "17-0"},
-		{"0/17-0", 0, "17-0"},
-		{"11/17-0", 11, "17-0"},
+		{"3:17-0", 3, "17-0"},
+		{"0:17-0", 0, "17-0"},
+		{"11:17-0", 11, "17-0"},
 		{"17-0", PARTS_ANY, "17-0"},
-		{"12/17-0", PARTS_ANY, "12/17-0"},
-		{"03/17-0", PARTS_ANY, "03/17-0"},
-		{"3/", PARTS_ANY, "3/"},
-		{"/17-0", PARTS_ANY, "/17-0"},
-		{"order/7", PARTS_ANY, "order/7"},
-		{"3/order/7", 3, "order/7"},
-		{"99999999999999999999/1", PARTS_ANY, "99999999999999999999/1"},
-		{"-1/17-0", PARTS_ANY, "-1/17-0"},
+		{"12:17-0", PARTS_ANY, "12:17-0"},
+		{"03:17-0", PARTS_ANY, "03:17-0"},
+		{"3:", PARTS_ANY, "3:"},
+		{":17-0", PARTS_ANY, ":17-0"},
+		{"order:7", PARTS_ANY, "order:7"},
+		{"3:order:7", 3, "order:7"},
+		{"99999999999999999999:1", PARTS_ANY, "99999999999999999999:1"},
+		{"-1:17-0", PARTS_ANY, "-1:17-0"},
 	};
 	struct conf_queue q = queue(12);
 	struct parts p;
@@ -88,7 +88,7 @@ static void test_an_id_names_its_partition(void **state)
 		assert_string_equal(id, cases[i].id);
 	}
 	text = parts_id(&p, 11, "17-0");
-	assert_string_equal(text, "11/17-0");
+	assert_string_equal(text, "11:17-0");
 	free(text);
 	parts_release(&p);
 }
@@ -109,14 +109,14 @@ static void test_workers_call_a_task_by_its_partition(void **state)
 
 	(void)state;
 	parts_init(&p, &q);
-	is_label(&p, 11, "17-0", "11/17-0");
+	is_label(&p, 11, "17-0", "11:17-0");
 	is_label(&p, 11, "order-7", "order-7");
 	is_label(&p, 11, "17", "17");
 	is_label(&p, 11, "17-", "17-");
 	is_label(&p, 11, "17-0x", "17-0x");
 	parts_release(&p);
 	parts_init_one(&p, &q, "jobs:3");
-	is_label(&p, 0, "17-0", "3/17-0");
+	is_label(&p, 0, "17-0", "3:17-0");
 	parts_release(&p);
 	q = queue(1);
 	parts_init(&p, &q);
@@ -133,8 +133,8 @@ static void test_without_partitions_an_id_stays_what_it_is(void **state)
 
 	(void)state;
 	parts_init(&p, &q);
-	assert_int_equal(parts_read_id(&p, "0/17-0", &id), PARTS_ANY);
-	assert_string_equal(id, "0/17-0");
+	assert_int_equal(parts_read_id(&p, "0:17-0", &id), PARTS_ANY);
+	assert_string_equal(id, "0:17-0");
 	text = parts_id(&p, 0, "17-0");
 	assert_string_equal(text, "17-0");
 	free(text);
