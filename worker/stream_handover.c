@@ -8,6 +8,7 @@
  *   2. handover, page by page, each with what the dead ran of it: that is charged, all of it is
  *      released.                                                               -> "handed"
  *   3. after BLOCK + 1 s again, uncharged: what was delivered into the dying socket all the same.
+ *      If there was something, once more, when it may have been taken.
  *   4. the consumer is removed, if nothing is pending for it any more.          -> "swept"
  * A link that is lost in between starts the step anew; every step may be done twice.
  */
@@ -17,6 +18,7 @@
 #include "stream.h"
 
 #define SECOND_LOOK_MS (STREAM_BLOCK_IDLE_MS + 1000)
+#define LOOKS_MAX 3
 
 /* As many as one page of the script may release. */
 #define PAGE 1000
@@ -29,10 +31,10 @@ struct handover {
 	struct obituary who; /* owned */
 	enum step step;
 	bool asking;
-	bool second; /* look */
+	int n_looks; /* that are over */
 	char from[BOARD_ID_MAX];
-	int at; /* the first of who.ran behind `from` */
-	int64_t n_moved;
+	int at;          /* the first of who.ran behind `from` */
+	int64_t n_moved; /* by this look */
 	int64_t n_charged;
 	int64_t look_at_ms;
 };
@@ -41,6 +43,7 @@ static void begin_look(struct handover *h)
 {
 	snprintf(h->from, sizeof(h->from), "-");
 	h->at = 0;
+	h->n_moved = 0;
 	h->step = STEP_KILL;
 }
 
@@ -107,16 +110,16 @@ static void handed(struct handover *h)
 {
 	struct queue *q = h->q;
 
-	if (h->second) {
+	if (h->n_moved > 0)
+		q->scan_now = true;
+	if (h->n_looks++ == 0) {
+		q->events->on_handed(q->w, q, &h->who, h->n_moved, h->n_charged);
+	} else if (h->n_moved == 0 || h->n_looks == LOOKS_MAX) {
 		h->step = STEP_REMOVE;
 		return;
 	}
-	q->events->on_handed(q->w, q, &h->who, h->n_moved, h->n_charged);
-	h->second = true;
 	h->look_at_ms = clock_boot_ms() + SECOND_LOOK_MS;
 	h->step = STEP_WAIT;
-	if (h->n_moved > 0)
-		q->scan_now = true;
 }
 
 static void on_page(void *arg, const struct redisReply *r)
@@ -158,7 +161,7 @@ static int send_page(struct handover *h)
 	const char *const own[] = {q->keys.crash, q->keys.ckpt, q->keys.progress};
 	struct args a;
 
-	bool charge = h->who.charge && !h->second;
+	bool charge = h->who.charge && h->n_looks == 0;
 	int end = charge ? (int)min_i64(h->at + PAGE, h->who.n_ran) : h->at;
 
 	args_about(&a, h, own, ARRAY_LEN(own));

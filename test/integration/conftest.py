@@ -47,6 +47,16 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("backend", names)
 
 
+def pytest_collection_modifyitems(config, items):
+    """REDISQ_BACKEND=list: only what is about such queues."""
+    only = os.environ.get("REDISQ_BACKEND")
+    if only:
+        others = [i for i in items if not hasattr(i, "callspec") or
+                  i.callspec.params.get("backend") != only]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [i for i in items if i not in others]
+
+
 @pytest.fixture
 def server(tmp_path, backend):
     """A running redis-server; .r is a client, .url its address, .backend what queues are there."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 
+import psutil
 import redis
 
 from waiting import wait_until
@@ -19,11 +20,20 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SERVER = os.environ.get("REDISQ_REDIS_SERVER", "redis-server")
 # REDISQ_ACL=1: supervisors and workers are a user who may do no more than is documented.
 WITH_ACL = os.environ.get("REDISQ_ACL", "") == "1"
-# REDISQ_MANAGED=1: what managed services take away (ElastiCache, Memorystore) has secret names, which
-# only the tests know.
+# What is taken away: such commands have secret names, which only the tests know.
+TAKEN_AWAY = ()
+# REDISQ_MANAGED=1: as managed services do it (ElastiCache, Memorystore).
 MANAGED = os.environ.get("REDISQ_MANAGED", "") == "1"
-TAKEN_AWAY = ("ACL", "BGREWRITEAOF", "BGSAVE", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG",
-              "LATENCY", "MIGRATE", "MODULE", "MONITOR", "REPLICAOF", "SAVE", "SHUTDOWN", "SLAVEOF")
+if MANAGED:
+    TAKEN_AWAY = ("ACL", "BGREWRITEAOF", "BGSAVE", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG",
+                  "LATENCY", "MIGRATE", "MODULE", "MONITOR", "REPLICAOF", "SAVE", "SHUTDOWN",
+                  "SLAVEOF")
+# REDISQ_LIKE_3_2=1: what is newer than Redis 3.2. (With REDISQ_BACKEND=list, on a Redis 6.0: then
+# scripts are also replicated as it did it, and may not write once they have asked for the time.)
+LIKE_3_2 = os.environ.get("REDISQ_LIKE_3_2", "") == "1"
+if LIKE_3_2:
+    TAKEN_AWAY = ("ACL", "BZPOPMAX", "BZPOPMIN", "CLIENT", "HELLO", "LOLWUT", "LPOS", "MEMORY",
+                  "MODULE", "STRALGO", "SWAPDB", "UNLINK", "ZPOPMAX", "ZPOPMIN")
 
 
 def secret_name(command):
@@ -83,8 +93,9 @@ class RedisServer:
         self.dir = str(tmp_path)
         self.env = dict(os.environ, **(env or {}))
         self.options = startable([str(o) for o in options])
-        self.secrets = [c for c in TAKEN_AWAY if MANAGED and c not in self.options]
+        self.secrets = [c for c in TAKEN_AWAY if c not in self.options]
         self.options += [w for c in self.secrets for w in ("--rename-command", c, secret_name(c))]
+        self.options += ["--lua-replicate-commands", "no"] if LIKE_3_2 else []
         self.run_dir = tempfile.mkdtemp(prefix="rqr", dir="/tmp")  # unix paths are short
         self.socket = os.path.join(self.run_dir, "r.sock")
         self.log = os.path.join(self.dir, "redis.log")
@@ -323,6 +334,16 @@ class RedisServer:
         if isinstance(pending, Exception):  # no group yet
             pending = {"pending": 0}
         return waiting == 0 and delayed == 0 and pending["pending"] == 0
+
+    def links(self):
+        """CLIENT LIST of whoever came by TCP, as supervisors and workers do, and no test."""
+        return [c for c in self.r.client_list(_type="normal") if c["addr"].startswith("127.")]
+
+    def links_of(self, pid, blocked):
+        """Those of a process that are blocked in a read, or those that are not."""
+        ports = {str(c.laddr.port) for c in psutil.Process(pid).connections("tcp4")}
+        return [c for c in self.links() if c["addr"].rpartition(":")[2] in ports and
+                ("b" in c["flags"]) == blocked]
 
     def wait_unread(self):
         """Until no worker waits in a read (what a read under way brings is run, also when quiet)."""

@@ -8,7 +8,7 @@ import threading
 import redis
 
 from links import length
-from redisserver import MANAGED, SERVER, TAKEN_AWAY, RedisServer, secret_name, version
+from redisserver import SERVER, TAKEN_AWAY, RedisServer, secret_name, version
 from waiting import wait_until
 
 
@@ -32,9 +32,8 @@ class Sentinel:
                  "sentinel monitor mymaster 127.0.0.1 %d %d" % (master_port, quorum),
                  "sentinel down-after-milliseconds mymaster 1000",
                  "sentinel failover-timeout mymaster 4000"]
-        if MANAGED:  # a provider tells his own Sentinels
-            words += ["sentinel rename-command mymaster %s %s" % (c, secret_name(c))
-                      for c in TAKEN_AWAY]
+        # A provider tells his own Sentinels.
+        words += ["sentinel rename-command mymaster %s %s" % (c, secret_name(c)) for c in TAKEN_AWAY]
         if self.password:
             words += ["requirepass " + self.password]
             words += ["sentinel sentinel-pass " + self.password] if version() >= (6, 2) else []

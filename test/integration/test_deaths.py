@@ -203,8 +203,10 @@ def beside_the_old(sup, server, journal, gate):
     s.wait_ready(2)
     server.add("q", b"do " + str(gate).encode())
     busy, = wait_until(lambda: [w for w in s.workers() if w["running"]])
+    idle, = [w for w in s.workers() if w["slot"] != busy["slot"]]
     os.kill(s.pid, signal.SIGKILL)
     s.proc.wait()
+    wait_until(lambda: not procs.alive(idle["pid"]), what="what its last read brings is run")
     s.start()
     s.wait_ready(2)
     server.add("q", *[b"do " + str(gate).encode()] * 6)

@@ -236,10 +236,16 @@ def test_redis_away_during_a_handover(sup, server, proxy, journal, gate, loss):
 
 
 @on_both
-def test_nothing_is_left_with_the_dead_over_a_slow_path(sup, server, proxy, journal):
-    """What the dying worker had asked for arrives at Redis when it is dead, and is answered."""
+@pytest.mark.parametrize("client", ["", "without CLIENT"])
+def test_nothing_is_left_with_the_dead_over_a_slow_path(sup, server, proxy, journal, client):
+    """What the dying worker had asked for arrives at Redis when it is dead, and is answered. Without
+    CLIENT KILL it is found by the second look, and the consumer goes after a third."""
+    user = {}
+    if client:
+        server.r.execute_command("ACL", "SETUSER", "w", "on", ">pw", "~*", "+@all", "-client")
+        user = {"username": "w", "password": "pw"}
     s = sup(queues={"q": dict(CALM, handler=journal.handler(), concurrency=2)},
-            redis={"url": proxy.url},
+            redis=dict(user, url=proxy.url),
             supervisor={"workers": 1, "restart_delay": "10ms", "restart_delay_max": "50ms",
                         "crash_limit": 100})
     s.wait_ready(1)

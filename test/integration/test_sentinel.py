@@ -241,10 +241,10 @@ def test_links_that_found_two_masters_come_together(server, replica, fakes, sup,
     s.wait_ready(1)
     sentinel.answer = FakeSentinel.at(replica)
     # One link only falls; it finds the new one, and the other follows.
-    [c] = [c for c in server.r.client_list() if c["name"].endswith(":fetch")]
+    [c] = wait_until(lambda: [c for c in server.links() if "b" in c["flags"]])
     server.r.client_kill_filter(_id=c["id"])
-    wait_until(lambda: len([c for c in replica.r.client_list() if "redisq:" in c["name"]]) == 2)
-    assert not [c for c in server.r.client_list() if "redisq:" in c["name"]]
+    wait_until(lambda: len(replica.links()) == 2)
+    assert not server.links()
     replica.add("q", "do")
     journal.wait_ended(1)
     replica.wait_empty("q")

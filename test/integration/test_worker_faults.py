@@ -424,10 +424,10 @@ def test_one_link_is_enough_to_keep_and_settle_what_runs(alone, server, journal,
     journal.wait_started(1)
     other.signal(signal.SIGCONT)
     other.wait_said("fetching again")
-    clients = server.r.client_list()
-    mine, = [c["id"] for c in clients if c["name"] == "redisq:%s:cmd" % w.name()]
-    server.r.config_set("maxclients", len(clients) - 1)
-    server.r.client_kill_filter(_id=mine)
+    cmd, = wait_until(lambda: len(server.links_of(w.pid, blocked=True)) == 1 and
+                      server.links_of(w.pid, blocked=False))
+    server.r.config_set("maxclients", len(server.r.client_list()) - 1)
+    server.r.client_kill_filter(_id=cmd["id"])
     stays(lambda: idle(server) < 2000, 4, "the lease is renewed")
     assert "cmd link" in w.out()
     gate.open()
