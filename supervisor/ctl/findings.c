@@ -5,7 +5,8 @@
 #include "partition.h"
 #include "table.h"
 
-#define SHOWN 4 /* partitions of one finding */
+#define SHOWN 4     /* runs of partitions of one finding */
+#define ALIKE_MAX 3 /* that are told one by one */
 
 struct finding {
 	const char *queue; /* borrowed, NULL = of Redis */
@@ -130,33 +131,61 @@ size_t findings_n(const struct findings *f)
 	return f->n;
 }
 
-static bool is_same(const struct finding *a, const struct finding *b)
+/* The same, but for numbers and names in its text. */
+static bool is_alike(const struct finding *a, const struct finding *b)
 {
 	const char *do_a = a->what_to_do ? a->what_to_do : "";
 	const char *do_b = b->what_to_do ? b->what_to_do : "";
 
-	return a->state == b->state && strcmp(a->check, b->check) == 0 &&
-	       strcmp(a->text, b->text) == 0 && strcmp(do_a, do_b) == 0;
+	return a->state == b->state && strcmp(a->check, b->check) == 0 && strcmp(do_a, do_b) == 0;
 }
 
-/* What is the same in several becomes the first of them. */
-static void join_same(struct findings *f, size_t from)
+static bool is_same(const struct finding *a, const struct finding *b)
 {
-	size_t n = from;
+	return is_alike(a, b) && strcmp(a->text, b->text) == 0;
+}
 
-	for (size_t i = from; i < f->n; i++) {
-		size_t k = from;
+/* What is as f->v[i], by `is_one`, becomes part of it; how many that were. */
+static size_t join(struct findings *f, size_t i,
+		   bool (*is_one)(const struct finding *, const struct finding *))
+{
+	size_t n = i + 1;
+	size_t was = f->n;
 
-		while (k < n && !is_same(&f->v[k], &f->v[i]))
-			k++;
-		if (k < n) {
-			f->v[k].parts |= f->v[i].parts;
-			release(&f->v[i]);
+	for (size_t k = i + 1; k < f->n; k++) {
+		if (is_one(&f->v[i], &f->v[k])) {
+			f->v[i].parts |= f->v[k].parts;
+			release(&f->v[k]);
 		} else {
-			f->v[n++] = f->v[i];
+			f->v[n++] = f->v[k];
 		}
 	}
 	f->n = n;
+	return was - n;
+}
+
+static size_t n_alike(const struct findings *f, size_t i)
+{
+	size_t n = 0;
+
+	for (size_t k = i; k < f->n; k++)
+		n += is_alike(&f->v[i], &f->v[k]);
+	return n;
+}
+
+/* Each of few that are alike has its numbers told; of many the first. */
+static void join_alike(struct findings *f, size_t from)
+{
+	for (size_t i = from; i < f->n; i++) {
+		char *text = f->v[i].text;
+		size_t n;
+
+		if (f->v[i].state == FINDING_FINE || n_alike(f, i) <= ALIKE_MAX)
+			continue;
+		n = join(f, i, is_alike);
+		f->v[i].text = xasprintf("%s (and the like %zu times)", text, n);
+		free(text);
+	}
 }
 
 /* Which partitions a check is fine in. */
@@ -217,7 +246,9 @@ static void group_checks(struct findings *f, size_t from)
 
 void findings_fold(struct findings *f, size_t from, size_t n)
 {
-	join_same(f, from);
+	for (size_t i = from; i < f->n; i++)
+		join(f, i, is_same);
+	join_alike(f, from);
 	join_fine(f, from, n);
 	group_checks(f, from);
 	for (size_t i = from; i < f->n; i++)
@@ -226,19 +257,23 @@ void findings_fold(struct findings *f, size_t from, size_t n)
 
 /* ------------------------------------------------------------------ telling */
 
-/* "jobs", "jobs:3", "jobs:0,2": what it is of. */
+/* "jobs", "jobs:3", "jobs:0,2-7": what it is of. */
 static void say_of(const struct finding *one, struct buf *out)
 {
 	int n = 0;
 
 	out_bytes(out, slice_str(one->queue ? one->queue : "Redis"), 40);
-	for (int i = 0; i < PARTITIONS_MAX && !one->is_all; i++) {
-		if (!(one->parts >> i & 1))
+	for (int i = 0, end; i < PARTITIONS_MAX && !one->is_all; i = end + 1) {
+		for (end = i; end < PARTITIONS_MAX && (one->parts >> end & 1);)
+			end++;
+		if (end == i)
 			continue;
-		if (n < SHOWN)
-			buf_addf(out, "%c%d", n ? ',' : ':', i);
-		else if (n == SHOWN)
+		if (n == SHOWN)
 			buf_adds(out, ",...");
+		else if (n < SHOWN && end == i + 1)
+			buf_addf(out, "%c%d", n ? ',' : ':', i);
+		else if (n < SHOWN)
+			buf_addf(out, "%c%d-%d", n ? ',' : ':', i, end - 1);
 		n++;
 	}
 }

@@ -30,12 +30,12 @@ void finding_fine(struct findings *f, const char *check, const char *fmt, ...) A
 void finding_note(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
 /* Of which of its partitions; PARTS_ANY again: of it as a whole. */
 void findings_about_partition(struct findings *f, int partition);
+size_t findings_n(const struct findings *f);
 /*
  * What was found in each of `n` partitions since `from` findings were there becomes one finding
- * where it is the same. A check that is fine in all of them is one line; one that is fine in some
- * says nothing of these.
+ * where it is the same, or where many are, but for numbers in it. A check that is fine in all of
+ * them is one line; one that is fine in some says nothing of these.
  */
-size_t findings_n(const struct findings *f);
 void findings_fold(struct findings *f, size_t from, size_t n);
 /* `what_to_do` is a whole clause: "set it to noeviction". */
 void finding_bad(struct findings *f, const char *check, const char *what_to_do, const char *fmt,
