@@ -26,8 +26,6 @@ struct findings *findings_new(void);
 void findings_free(struct findings *f);
 /* Of which queue what follows is (borrowed until the end); NULL = of Redis. */
 void findings_about(struct findings *f, const char *queue);
-void finding_fine(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
-void finding_note(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
 /* Of which of its partitions; PARTS_ANY again: of it as a whole. */
 void findings_about_partition(struct findings *f, int partition);
 size_t findings_n(const struct findings *f);
@@ -37,6 +35,8 @@ size_t findings_n(const struct findings *f);
  * them is one line; one that is fine in some says nothing of these.
  */
 void findings_fold(struct findings *f, size_t from, size_t n);
+void finding_fine(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
+void finding_note(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
 /* `what_to_do` is a whole clause: "set it to noeviction". */
 void finding_bad(struct findings *f, const char *check, const char *what_to_do, const char *fmt,
 		 ...) ATTR_PRINTF(4, 5);

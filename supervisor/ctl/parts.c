@@ -76,3 +76,8 @@ int parts_read_id(const struct parts *p, const char *text, const char **id)
 	*id = text + n_digits + 1;
 	return p->is_spread ? number : 0;
 }
+
+bool parts_may_be_chosen(const char *text, const char *id)
+{
+	return id != text && !is_entry_id(id);
+}

@@ -38,5 +38,7 @@ char *parts_label(const struct parts *p, size_t i, const char *id);
 /* Which partition `text` names: PARTS_ANY where it names none. `id` is what is behind (borrowed).
  */
 int parts_read_id(const struct parts *p, const char *text, const char **id);
+/* Of what that took apart: may it all the same be one id, "3:order", that a producer has chosen? */
+bool parts_may_be_chosen(const char *text, const char *id);
 
 #endif

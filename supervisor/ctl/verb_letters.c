@@ -275,6 +275,9 @@ static int find_letter(struct letters *l, const char *text, struct letter *lette
 		return -1;
 	if (!letter->entry && find_in(l, find_task, part, id, letter, e) != 0)
 		return -1;
+	if (!letter->entry && parts_may_be_chosen(text, id) &&
+	    find_in(l, find_task, PARTS_ANY, text, letter, e) != 0)
+		return -1;
 	if (!letter->entry)
 		return err_set(e, EXIT_FORCED, "no %s task %s in %s; see redisqctl %s list %s",
 			       l->word, text, l->queue, l->word, l->queue);

@@ -435,42 +435,62 @@ static int search_all(struct search *v, size_t n, struct search **one)
 	return find_left(*one);
 }
 
-static int find_and_show(struct redis *r, const struct parts *p, const struct options *o,
-			 struct err *e)
+/* In one partition or, with PARTS_ANY, a search in each. Owned. */
+static struct search *searches_new(struct redis *r, const struct parts *p, int part, const char *id,
+				   size_t *n, struct err *e)
 {
 	struct search *v = xcalloc(p->n, sizeof(*v));
-	struct search *one = NULL;
-	const char *id;
-	int part = parts_read_id(p, o->args[1], &id);
-	size_t n = 0;
-	int rc;
 
+	*n = 0;
 	for (size_t i = 0; i < p->n; i++) {
 		if (part != PARTS_ANY && i != (size_t)part)
 			continue;
-		v[n] = (struct search){.redis = r,
-				       .parts = p,
-				       .conf = &p->v[i],
-				       .part = i,
-				       .id = id,
-				       .is_entry_id = looks_like_id(id),
-				       .e = e};
-		keys_init(&v[n++].keys, p->v[i].name);
+		v[*n] = (struct search){.redis = r,
+					.parts = p,
+					.conf = &p->v[i],
+					.part = i,
+					.id = id,
+					.is_entry_id = looks_like_id(id),
+					.e = e};
+		keys_init(&v[(*n)++].keys, p->v[i].name);
 	}
-	rc = search_all(v, n, &one);
-	if (rc == 0 && !one)
-		rc = err_set(e, EXIT_FORCED,
-			     "no task %s in %s: done, dropped, or never there; see redisqctl "
-			     "stats %s",
-			     o->args[1], parts_name(p), parts_name(p));
-	if (rc == 0)
-		rc = show(one, o->json);
+	return v;
+}
+
+static void searches_free(struct search *v, size_t n)
+{
 	for (size_t i = 0; i < n; i++) {
 		release_left(&v[i]);
 		redis_free(v[i].reply);
 		keys_release(&v[i].keys);
 	}
 	free(v);
+}
+
+static int find_and_show(struct redis *r, const struct parts *p, const struct options *o,
+			 struct err *e)
+{
+	const char *text = o->args[1];
+	const char *id;
+	int part = parts_read_id(p, text, &id);
+	struct search *one = NULL;
+	size_t n;
+	struct search *v = searches_new(r, p, part, id, &n, e);
+	int rc = search_all(v, n, &one);
+
+	if (rc == 0 && !one && parts_may_be_chosen(text, id)) {
+		searches_free(v, n);
+		v = searches_new(r, p, PARTS_ANY, text, &n, e);
+		rc = search_all(v, n, &one);
+	}
+	if (rc == 0 && !one)
+		rc = err_set(e, EXIT_FORCED,
+			     "no task %s in %s: done, dropped, or never there; see redisqctl "
+			     "stats %s",
+			     text, parts_name(p), parts_name(p));
+	if (rc == 0)
+		rc = show(one, o->json);
+	searches_free(v, n);
 	return rc;
 }
 
