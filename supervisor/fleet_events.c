@@ -191,7 +191,10 @@ static void on_swept(void *arg, struct proc *p ATTR_UNUSED, int64_t order)
 
 static void on_again(void *arg, struct proc *p, int partition, const char *id)
 {
-	handovers_runs_again(&((struct slot *)arg)->fleet->handovers, p, partition, id,
+	char prefix[PARTITION_PREFIX_MAX];
+
+	partition_id_prefix(partition, proc_conf(p)->partitions, slice_str(id), prefix);
+	handovers_runs_again(&((struct slot *)arg)->fleet->handovers, p, partition, prefix, id,
 			     clock_mono_ms());
 }
 

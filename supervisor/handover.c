@@ -202,7 +202,7 @@ void handovers_swept(struct handovers *h, int64_t number)
 }
 
 void handovers_runs_again(struct handovers *h, const struct proc *heir, int partition,
-			  const char *id, int64_t now_ms)
+			  const char *prefix, const char *id, int64_t now_ms)
 {
 	struct obituary_task key = {.token = 0};
 	struct list *it;
@@ -215,8 +215,8 @@ void handovers_runs_again(struct handovers *h, const struct proc *heir, int part
 		if (o->who.n_ran == 0 || o->who.partition != partition ||
 		    !bsearch(&key, o->who.ran, (size_t)o->who.n_ran, sizeof(*o->who.ran), by_id))
 			continue;
-		log_info("task %s of %s runs again in %s, %" PRId64 " ms after the death", id,
-			 o->who.consumer, heir->consumer ? heir->consumer : "?",
+		log_info("task %s%s of %s runs again in %s, %" PRId64 " ms after the death", prefix,
+			 id, o->who.consumer, heir->consumer ? heir->consumer : "?",
 			 now_ms - o->died_ms);
 		return;
 	}

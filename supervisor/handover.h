@@ -52,8 +52,9 @@ enum handed {
 enum handed handovers_handed(struct handovers *h, struct proc *heir, int64_t number, int64_t moved,
 			     int64_t now_ms);
 void handovers_swept(struct handovers *h, int64_t number);
-/* Task `id` of that partition runs again, in `heir`. */
+/* Task `id` of that partition runs again, in `heir`; `prefix` of its id for people (partition.h).
+ */
 void handovers_runs_again(struct handovers *h, const struct proc *heir, int partition,
-			  const char *id, int64_t now_ms);
+			  const char *prefix, const char *id, int64_t now_ms);
 
 #endif

@@ -444,13 +444,13 @@ static void what_runs_again_is_told_with_its_last_owner(void **state)
 
 	die(s, "w", 0, 0, "5-0");
 	die(s, "v", 0, 100, "5-0");
-	handovers_runs_again(&s->h, s->list[1], 1, "5-0", 103);
-	handovers_runs_again(&s->h, s->list[1], 0, "5-1", 103);
-	handovers_runs_again(&s->h, s->list[1], 0, "", 103);
+	handovers_runs_again(&s->h, s->list[1], 1, "4:", "5-0", 103);
+	handovers_runs_again(&s->h, s->list[1], 0, "4:", "5-1", 103);
+	handovers_runs_again(&s->h, s->list[1], 0, "4:", "", 103);
 	assert_int_equal(s->log.len, 0);
-	handovers_runs_again(&s->h, s->list[1], 0, "5-0", 103);
+	handovers_runs_again(&s->h, s->list[1], 0, "4:", "5-0", 103);
 	assert_string_equal(s->log.data,
-			    "task 5-0 of v runs again in heir_1, 3 ms after the death\n");
+			    "task 4:5-0 of v runs again in heir_1, 3 ms after the death\n");
 }
 
 static void many_orders_are_told_apart(void **state)
