@@ -4,7 +4,7 @@ Load on real programs while workers, handlers, supervisor, Redis and the way to 
 stopped and cut, and the operator gives orders. Afterwards nothing may be lost, every repetition
 must have its cause, and no limit may have been exceeded.
 
-    chaos.py [--seconds 120] [--seed N] [--rate TASKS/s] [--every S] [--backend stream|list]
+    chaos.py [--seconds 120] [--seed N] [--rate TASKS/s] [--every S] [--backend stream|list|partitions]
     or make chaos SECONDS= SEED= [ARGS=...]
 
 The same seed makes the same schedule and the same tasks. REDISQ_BUILD names the programs (default
@@ -27,6 +27,7 @@ sys.path[:0] = [HERE, os.path.join(ROOT, "test", "integration")]
 import schedule                                  # noqa: E402
 from faults import QUEUE, Faults                 # noqa: E402
 from listserver import ListServer                # noqa: E402
+from partserver import PartServer                # noqa: E402
 from load import Producer                        # noqa: E402
 from proxy import Proxy                          # noqa: E402
 from redisserver import RedisServer              # noqa: E402
@@ -45,7 +46,7 @@ class Chaos:
         self.seed, self.seconds = args.seed, args.seconds
         build = os.path.abspath(os.environ.get("REDISQ_BUILD",
                                                os.path.join(ROOT, "build", "asan")))
-        server = ListServer if args.backend == "list" else RedisServer
+        server = {"list": ListServer, "partitions": PartServer}.get(args.backend, RedisServer)
         self.server = server(directory, "--appendonly", "yes", "--appendfsync", "always",
                              "--auto-aof-rewrite-percentage", "0")
         self.proxy = Proxy(self.server.port)
@@ -76,7 +77,7 @@ class Chaos:
         r = self.faults.client
         try:
             state = "%d waiting, %d delayed" % (self.server.xlen(QUEUE, r),
-                                                r.zcard(self.server.key(QUEUE, "delayed")))
+                                                len(self.server.delayed(QUEUE)))
         except Exception as e:  # Redis is one of the victims
             state = "redis: %s" % type(e).__name__
         print("%5.0f s  %d tasks accepted, %d runs, %s; %d faults, %d handlers alive; %s" % (
@@ -127,7 +128,7 @@ class Chaos:
         r = self.server.r
         return "xlen %d, pending %s, delayed %d" % (
             self.server.xlen(QUEUE), self.server.pending(QUEUE, 20),
-            r.zcard(self.server.key(QUEUE, "delayed")))
+            len(self.server.delayed(QUEUE)))
 
     def judge(self):
         v = Verdict(self)
@@ -197,7 +198,7 @@ def main():
     p.add_argument("--seed", default=None)
     p.add_argument("--rate", type=float, default=25)
     p.add_argument("--every", type=float, default=0.8, help="seconds between faults, on average")
-    p.add_argument("--backend", choices=["stream", "list"], default="stream")
+    p.add_argument("--backend", choices=["stream", "list", "partitions"], default="stream")
     p.add_argument("--log-level", default="info")
     p.add_argument("--keep", action="store_true", help="keep what the run wrote")
     args = p.parse_args()
