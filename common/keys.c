@@ -52,10 +52,19 @@ void keys_init(struct keys *k, const char *queue)
 	k->letters = aux(queue, "letters");
 	k->processing = aux(queue, "processing:");
 	k->last_id = aux(queue, "last_id");
-	k->arrived = aux(queue, "arrived:");
+	k->arrived = aux(queue, "arrived");
 	k->claim = aux(queue, "consumer:");
 	k->result = aux(queue, "result:");
 	k->failed = aux(queue, "failed:");
+}
+
+void keys_of_list(const struct keys *k, const char *out[KEYS_OF_LIST])
+{
+	const char *const all[KEYS_OF_LIST] = {k->tasks,   k->owners,  k->pending,   k->letters,
+					       k->last_id, k->arrived, k->names,     k->bodies,
+					       k->dead,    k->held,    k->processing};
+
+	memcpy(out, all, sizeof(all));
 }
 
 void keys_release(struct keys *k)

@@ -30,11 +30,10 @@ struct keys {
 	char *letters;    /* of a list: HASH entry id -> fields of a letter, packed */
 	char *processing; /* of a list: prefix of what consumers have */
 	char *last_id;    /* of a list: the last id that was given out */
-	char *arrived; /* prefix of the lists of what was moved to a consumer: <arrived><consumer>
-			*/
-	char *claim;   /* prefix of the claim records: <claim><consumer> */
-	char *result;  /* prefix of the results: <result><task id> */
-	char *failed;  /* prefix of what there is instead of a result */
+	char *arrived;    /* of a list: LIST of what reads have moved there, nobody's yet */
+	char *claim;      /* prefix of the claim records: <claim><consumer> */
+	char *result;     /* prefix of the results: <result><task id> */
+	char *failed;     /* prefix of what there is instead of a result */
 };
 
 /* -1 with what is wrong with the name: empty, unprintable, or its slot cannot be shared. */
@@ -42,6 +41,9 @@ int keys_check_name(const char *queue, struct err *e) ATTR_MUST_CHECK;
 /* It says itself which part of it decides its slot. */
 bool keys_has_tag(const char *queue);
 void keys_init(struct keys *k, const char *queue);
+/* What the scripts for lists use besides their own KEYS, and the lists of consumers. Borrowed. */
+#define KEYS_OF_LIST 11
+void keys_of_list(const struct keys *k, const char *out[KEYS_OF_LIST]);
 void keys_release(struct keys *k);
 
 #endif

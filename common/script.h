@@ -18,8 +18,9 @@ enum script_id {
 
 /* SCRIPT_CLAIM -> SCRIPT_LIST_CLAIM; what is for lists only stays what it is. */
 enum script_id script_on_list(enum script_id id);
-/* The same arguments, and these three behind them: the queue's name, what its other keys begin
- * with, and the consumer group. */
+/* The same KEYS, and behind them those of keys_of_list() and <processing> of consumers; the same
+ * arguments, and these three behind them: the queue's name, what its other keys begin with, and the
+ * consumer group. */
 #define SCRIPT_LIST_ARGS 3
 
 /* "claim". Static. */

@@ -7,12 +7,14 @@ void args_init(struct args *a)
 {
 	*a = (struct args){.v = NULL};
 	buf_init(&a->kept);
+	buf_init(&a->adopted);
 }
 
 void args_release(struct args *a)
 {
 	free(a->v);
 	buf_release(&a->kept);
+	buf_release(&a->adopted);
 	args_init(a);
 }
 
@@ -62,6 +64,19 @@ void args_set_int(struct args *a, int place, int64_t n)
 	a->v[place].len = a->kept.len;
 	buf_addf(&a->kept, "%" PRId64, n);
 	buf_addc(&a->kept, '\0');
+}
+
+void args_adopt(struct args *a, struct args *from)
+{
+	args_done(from); /* the texts it keeps need not be found again */
+	free(a->v);
+	a->v = from->v;
+	a->n = from->n;
+	a->cap = from->cap;
+	INVARIANT(a->adopted.len == 0);
+	buf_release(&a->adopted);
+	a->adopted = from->kept;
+	args_init(from);
 }
 
 const struct rconn_arg *args_done(struct args *a)

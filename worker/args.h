@@ -12,7 +12,8 @@ struct args {
 	struct rconn_arg *v; /* owned; data == NULL: `len` is where it lies in `kept` */
 	int n;
 	int cap;
-	struct buf kept; /* NUL-terminated texts */
+	struct buf kept;    /* NUL-terminated texts */
+	struct buf adopted; /* likewise, of args_adopt() */
 };
 
 void args_init(struct args *a);
@@ -25,6 +26,8 @@ void args_join(struct args *a, const char *front, const char *back);
 /* A number that is not known yet; its place, for args_set_int(). */
 int args_reserve(struct args *a);
 void args_set_int(struct args *a, int place, int64_t n);
+/* Takes over those of `from`, which may borrow from texts that are kept in `a`: those stay. */
+void args_adopt(struct args *a, struct args *from);
 /* After the last argument: the array to send. */
 const struct rconn_arg *args_done(struct args *a);
 

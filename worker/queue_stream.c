@@ -66,9 +66,7 @@ int stream_script(struct queue *q, struct rconn *c, enum script_id id, int n_key
 
 	if (q->kind->on_lists) {
 		id = script_on_list(id);
-		args_str(a, q->keys.stream);
-		args_str(a, q->keys.prefix);
-		args_str(a, q->c->group);
+		n_keys = stream_add_list_args(q, n_keys, a);
 	}
 	r = script_send(c, q->cmd, id, n_keys, a->n, args_done(a), 0, fn, arg);
 
@@ -143,6 +141,7 @@ static void link_down(struct queue *q, struct rconn *c, const char *why)
 	q->scripts_loaded = false;
 	q->no_short_way = q->kind->on_lists;
 	q->arrived = q->kind->on_lists; /* by a read whose answer was lost */
+	q->look_aside_ms = 0;
 	stale_unlinked(&q->stale);
 	forget_evidence(q);
 	q->n_links_lost++;

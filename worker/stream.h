@@ -139,7 +139,8 @@ struct queue {
 	bool no_unblock;   /* CLIENT UNBLOCK is refused */
 
 	/* Of a list only. */
-	bool arrived; /* something may have been moved to us that is nobody's task yet */
+	bool arrived; /* our last wait may have moved something that is nobody's task yet */
+	int64_t look_aside_ms; /* when to look next at what others have moved, and left there */
 	bool no_blmove;
 
 	/* Settling. */
@@ -236,6 +237,10 @@ void stream_leave_step(struct queue *q);
 void stream_new_nonce(struct queue *q);
 void stream_make_record(struct queue *q);
 void stream_refuse(struct queue *q, const char *why);
+
+/* stream_list.c */
+/* Makes the arguments of a script those of the same for lists; returns the number of KEYS then. */
+int stream_add_list_args(const struct queue *q, int n_keys, struct args *a);
 
 /* stream_read.c */
 void stream_read(struct queue *q, int64_t now_ms);

@@ -1,15 +1,60 @@
 /*
  * stream_list.c - a queue that is a list: its opening, and its reads. All else is as with a stream.
  *
- * A read that waits moves one item to a list of our own (BLMOVE, BRPOPLPUSH before 6.2), where it
- * is nobody's task yet: list_fetch.lua makes it one, with an id and a token, and takes as many more
- * from the list as there are free slots; under load it goes out behind the settlements, in one
- * write. An item whose fetch never comes goes back: by us when we have no slot for it, by the
- * script that removes our name, by the handover after our death. So it can neither be lost nor run
- * twice, and no crash is charged for it.
+ * A read that waits moves one item aside (BLMOVE, BRPOPLPUSH before 6.2), where it is nobody's task
+ * yet: list_fetch.lua makes it one, with an id and a token, and takes as many more from the list as
+ * there are free slots; under load it goes out behind the settlements, in one write. An item whose
+ * fetch never comes goes back: by us when we have no slot for it, by the script that removes a
+ * name, by the handover after our death; or it is fetched by another, who looks at all that lies
+ * there every few seconds. So it can neither be lost, however late the move is, nor run twice, and
+ * no crash is charged for it.
  */
 #include "clock.h"
 #include "stream.h"
+
+/* ------------------------------------------------------------------ what scripts are told */
+
+/* The list of each consumer whose claim record is among the keys, and our own. */
+static int add_processing(const struct queue *q, const struct rconn_arg *keys, int n_keys,
+			  struct args *out)
+{
+	size_t len = strlen(q->keys.claim);
+	char name[BOARD_NAME_MAX];
+	int n = 1;
+
+	args_join(out, q->keys.processing, q->consumer);
+	for (int i = 0; i < n_keys; i++) {
+		if (keys[i].len <= len || memcmp(keys[i].data, q->keys.claim, len) != 0)
+			continue;
+		slice_text(slice_of(keys[i].data + len, keys[i].len - len), name, sizeof(name));
+		args_join(out, q->keys.processing, name);
+		n++;
+	}
+	return n;
+}
+
+int stream_add_list_args(const struct queue *q, int n_keys, struct args *a)
+{
+	const struct rconn_arg *v = args_done(a);
+	const char *more[KEYS_OF_LIST];
+	struct args all;
+	int n_more = KEYS_OF_LIST;
+
+	keys_of_list(&q->keys, more);
+	args_init(&all);
+	for (int i = 0; i < n_keys; i++)
+		args_slice(&all, slice_of(v[i].data, v[i].len));
+	for (int i = 0; i < KEYS_OF_LIST; i++)
+		args_str(&all, more[i]);
+	n_more += add_processing(q, v, n_keys, &all);
+	for (int i = n_keys; i < a->n; i++)
+		args_slice(&all, slice_of(v[i].data, v[i].len));
+	args_str(&all, q->keys.stream);
+	args_str(&all, q->keys.prefix);
+	args_str(&all, q->c->group);
+	args_adopt(a, &all);
+	return n_keys + n_more;
+}
 
 /* ------------------------------------------------------------------ opening */
 
@@ -85,11 +130,21 @@ static void on_fetched(void *arg, const struct redisReply *r)
 	stream_start_fetched(q, clock_boot_ms());
 }
 
-/* With n = 0 what has arrived goes back. */
+/*
+ * With n = 0 what has arrived goes back. Of that only what our own wait has moved is for us: the
+ * rest is on its way to others, who would look in vain. But one that died there leaves it: now and
+ * then whoever comes first takes all.
+ */
 static void fetch(struct queue *q, int n, int64_t now)
 {
+	int n_moved = q->arrived ? 1 : 0;
 	struct args a;
 
+	if (now >= q->look_aside_ms) {
+		n_moved = n;
+		if (n > 0)
+			q->look_aside_ms = now + STREAM_LOOK_MS;
+	}
 	args_init(&a);
 	args_str(&a, q->keys.stream);
 	args_join(&a, q->keys.claim, q->consumer);
@@ -100,6 +155,7 @@ static void fetch(struct queue *q, int n, int64_t now)
 	args_str(&a, q->nonce);
 	args_int(&a, n);
 	args_str(&a, q->c->payload_field);
+	args_int(&a, n_moved);
 	q->read_asked = n;
 	q->read_sent_ms = now;
 	q->reading = READ_SENT;
@@ -143,7 +199,7 @@ static void wait_for_item(struct queue *q, int64_t max_ms, int64_t now)
 	args_init(&a);
 	args_str(&a, q->no_blmove ? "BRPOPLPUSH" : "BLMOVE");
 	args_str(&a, q->keys.stream);
-	args_join(&a, q->keys.arrived, q->consumer);
+	args_str(&a, q->keys.arrived);
 	if (!q->no_blmove) {
 		args_str(&a, "RIGHT");
 		args_str(&a, "LEFT");
@@ -169,7 +225,7 @@ static void list_read(struct queue *q, int64_t now)
 		worker_turn_again(q->w);
 	if (may.n == 0 && !q->arrived)
 		return;
-	if (q->arrived || !may.wait) {
+	if (q->arrived || !may.wait || now >= q->look_aside_ms) {
 		fetch(q, ledger_ask(&q->w->ledger, LEDGER_READ, may.n), now);
 		return;
 	}

@@ -192,7 +192,6 @@ static void on_claim(void *arg, const struct redisReply *r)
 	snprintf(q->w->board->names[q->partition].consumer, BOARD_NAME_MAX, "%s", q->consumer);
 	q->name_until_ms = lease_evidence(q->renew_sent_ms, q->c->lease);
 	q->renew_at_ms = q->renew_sent_ms + lease_renew_every(q->c->lease);
-	q->arrived = q->kind->on_lists; /* for a former owner of the name */
 	if (q->kind->on_lists) {
 		opened(q); /* nothing knows consumers but :names */
 		return;

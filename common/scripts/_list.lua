@@ -1,9 +1,11 @@
 -- Put in front of _prelude.lua where the queue is a list: the stream commands that the scripts use,
 -- done with plain lists, hashes and sorted sets, so that every rule of the protocol is the same one.
--- The last three ARGV are the queue's name, what its other keys begin with, and the group. Keys:
+-- The last three ARGV are the queue's name, what its other keys begin with, and the group. All keys
+-- below are among KEYS, too, behind those of the script; of :processing that of the caller and of
+-- each whose claim record is there. Keys:
 --   NAME          list    the work: what producers LPUSH, and references to entries of ours (REF
 --                         and the id; one only if the entry exists and nobody has it)
---   :arrived:<c>  list    moved there for consumer c by BLMOVE or BRPOPLPUSH, nobody's task yet
+--   :arrived      list    moved there by BLMOVE or BRPOPLPUSH of any worker, nobody's task yet
 --   :processing:<c> list  ids of the entries that c has
 --   :owners       hash    id -> "token last-sign-of-life-ms owner", of all that somebody has
 --   :pending      zset    the same ids by their number
@@ -14,7 +16,7 @@ local NAME, PREFIX, GROUP = ARGV[#ARGV - 2], ARGV[#ARGV - 1], ARGV[#ARGV]
 for _ = 1, 3 do table.remove(ARGV) end
 local TASKS, OWNERS, PENDING = PREFIX .. 'tasks', PREFIX .. 'owners', PREFIX .. 'pending'
 local LETTERS, LAST_ID, NAMES = PREFIX .. 'letters', PREFIX .. 'last_id', PREFIX .. 'names'
-local PROCESSING, ARRIVED = PREFIX .. 'processing:', PREFIX .. 'arrived:'
+local PROCESSING, ARRIVED = PREFIX .. 'processing:', PREFIX .. 'arrived'
 local REF = '\0redisq\0'
 
 local server = redis
@@ -116,11 +118,7 @@ local function in_range(ids, from, to)
   return numbers
 end
 
-local function length()
-  local n = raw('LLEN', NAME) + raw('ZCARD', PENDING)
-  for _, name in ipairs(raw('HKEYS', NAMES)) do n = n + raw('LLEN', ARRIVED .. name) end
-  return n
-end
+local function length() return raw('LLEN', NAME) + raw('LLEN', ARRIVED) + raw('ZCARD', PENDING) end
 
 -- The id that an item of the list refers to; nil: it is a payload, whatever it begins with.
 local function referred(item)
@@ -128,14 +126,14 @@ local function referred(item)
   if id and raw('HEXISTS', TASKS, id) == 1 and raw('HEXISTS', OWNERS, id) == 0 then return id end
 end
 
--- What was moved to `name` goes back to where it came from, in order: it was nobody's yet.
-local function let_go(name)
-  local key = ARRIVED .. name
-  local items = raw('LRANGE', key, 0, -1)
+-- What has arrived goes back to where it came from, in order, which wakes whoever waits: it is
+-- nobody's yet. Whose move it was nobody knows, and need not: that one looks in vain, once.
+local function let_go()
+  local items = raw('LRANGE', ARRIVED, 0, -1)
   if #items == 0 then return end
   raw('HDEL', TASKS, '0-0') -- legal at OOM, and what follows it, too
   paged('RPUSH', NAME, items)
-  raw('DEL', key)
+  raw('DEL', ARRIVED)
 end
 
 -- Entries that nobody has, and that nothing refers to: no fetch will ever bring them. Where there are
@@ -146,9 +144,7 @@ local function n_unreachable(limit)
   for _, id in ipairs(raw('HKEYS', TASKS)) do
     if raw('HEXISTS', OWNERS, id) == 0 then left[id] = true end
   end
-  local lists = {NAME}
-  for _, name in ipairs(raw('HKEYS', NAMES)) do lists[#lists + 1] = ARRIVED .. name end
-  for _, list in ipairs(lists) do
+  for _, list in ipairs({NAME, ARRIVED}) do
     for _, item in ipairs(raw('LRANGE', list, 0, -1)) do
       if string.sub(item, 1, #REF) == REF then left[string.sub(item, #REF + 1)] = nil end
     end
@@ -157,13 +153,14 @@ local function n_unreachable(limit)
   return n
 end
 
--- At most `max` tasks for `me`: what has arrived, then what waits. {{id, fields, is new}, ...}
-local function fetch(me, max, payload_field)
+-- At most `max` tasks for `me`: of what has arrived at most `moved`, then what waits.
+-- {{id, fields, is new}, ...}
+local function fetch(me, max, moved, payload_field)
   local out, seen, now = {}, {}, digits(clock())
-  local from = {ARRIVED .. me, NAME}
+  local from = {ARRIVED, NAME}
   local items, n_new = {}, 0
   for k = 1, 2 do
-    local left = max - #out
+    local left = k == 1 and math.min(moved, max) or max - #out
     items[k] = left > 0 and raw('LRANGE', from[k], -left, -1) or {}
     for i = #items[k], 1, -1 do
       local item = items[k][i]

@@ -6,7 +6,7 @@ local nonce = nonce_of(held)
 if held and (ARGV[3] == '' or (nonce ~= ARGV[3] and nonce ~= 'dead:' .. ARGV[3])) then return -1 end
 local bad = wrong_type({[KEYS[3]] = 'hash'})
 if bad then return bad end
-let_go(ARGV[2])
+let_go()
 local p = redis.pcall('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2])
 if p and p.err then
   if not string.find(p.err, 'NOGROUP', 1, true) then return redis.error_reply(p.err) end

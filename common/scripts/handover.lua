@@ -29,7 +29,7 @@ local last = page[1000] and page[1000][1] or (ARGV[7] ~= '+' and ARGV[7] or '')
 if others and #to_charge == 0 then return {0, 0, last} end
 
 unlock_at_oom(stream)
-let_go(dead)
+let_go()
 redis.call('SET', claim, 'dead:' .. nonce, 'PX', ARGV[5]) -- nobody takes the name meanwhile
 local charged = 0
 for _, p in ipairs(to_charge) do

@@ -223,17 +223,28 @@ static redisReply *wait_for(struct redis *r, struct answer *a, struct err *e)
 
 /* ------------------------------------------------------------------ lists */
 
-/* `argv`, and behind it what scripts are told about a list; `front` places are left free. Owned. */
-static struct rconn_arg *about_list(const struct redis *r, int front, int argc,
+#define LIST_MORE (KEYS_OF_LIST + SCRIPT_LIST_ARGS)
+
+/* `argv`, the first `n_keys` of which are KEYS, with what scripts are told about a list besides;
+ * `front` places are left free. Owned. */
+static struct rconn_arg *about_list(const struct redis *r, int front, int n_keys, int argc,
 				    const struct rconn_arg *argv)
 {
-	size_t n = (size_t)front + (size_t)argc + SCRIPT_LIST_ARGS;
+	size_t n = (size_t)front + (size_t)argc + LIST_MORE;
 	struct rconn_arg *all = xcalloc(n, sizeof(*all));
+	struct rconn_arg *to = all + front;
+	const char *more[KEYS_OF_LIST];
 
-	memcpy(all + front, argv, (size_t)argc * sizeof(*argv));
-	all[front + argc] = ARG(r->now->keys.stream);
-	all[front + argc + 1] = ARG(r->now->keys.prefix);
-	all[front + argc + 2] = ARG(r->now->group);
+	keys_of_list(&r->now->keys, more);
+	for (int i = 0; i < n_keys; i++)
+		*to++ = argv[i];
+	for (int i = 0; i < KEYS_OF_LIST; i++)
+		*to++ = ARG(more[i]);
+	for (int i = n_keys; i < argc; i++)
+		*to++ = argv[i];
+	*to++ = ARG(r->now->keys.stream);
+	*to++ = ARG(r->now->keys.prefix);
+	*to++ = ARG(r->now->group);
 	return all;
 }
 
@@ -242,6 +253,7 @@ static int send_words(struct redis *r, int argc, const struct rconn_arg *argv, r
 		      void *arg)
 {
 	const int front = 4;
+	char n_keys[12];
 	struct rconn *conn = link_now(r)->conn;
 	struct rconn_arg *all;
 	bool is_loaded;
@@ -250,12 +262,13 @@ static int send_words(struct redis *r, int argc, const struct rconn_arg *argv, r
 	if (!redis_on_list(r) || argv[0].data[0] != 'X')
 		return rconn_send(conn, argc, argv, 0, fn, arg);
 	is_loaded = r->now->is_loaded;
-	all = about_list(r, front, argc, argv);
+	all = about_list(r, front, 0, argc, argv);
+	snprintf(n_keys, sizeof(n_keys), "%d", 1 + KEYS_OF_LIST);
 	all[0] = is_loaded ? ARG("EVALSHA") : ARG("EVAL");
 	all[1] = ARG(is_loaded ? script_sha1(SCRIPT_LIST_ASK) : script_text(SCRIPT_LIST_ASK));
-	all[2] = ARG("1");
+	all[2] = ARG(n_keys);
 	all[3] = ARG(r->now->keys.stream);
-	rc = rconn_send(conn, front + argc + SCRIPT_LIST_ARGS, all, 0, fn, arg);
+	rc = rconn_send(conn, front + argc + LIST_MORE, all, 0, fn, arg);
 	free(all);
 	return rc;
 }
@@ -352,8 +365,9 @@ redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int 
 	redisReply *reply;
 
 	if (redis_on_list(r)) {
-		q.argv = all = about_list(r, 0, argc, argv);
-		q.argc += SCRIPT_LIST_ARGS;
+		q.argv = all = about_list(r, 0, n_keys, argc, argv);
+		q.argc += LIST_MORE;
+		q.n_keys += KEYS_OF_LIST;
 		q.id = script_on_list(id);
 	}
 	reply = ask(r, &q, e);

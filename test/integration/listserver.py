@@ -1,6 +1,6 @@
 """A server on which there are no streams, and queues that are lists: with the same helpers, which
 ask by the scripts that redisqctl uses (common/scripts/list_ask.lua)."""
-from protocol import source
+from protocol import keys_of_list, source
 from redisserver import RedisServer
 
 
@@ -24,7 +24,8 @@ class ListServer(RedisServer):
         return self._ask(client or self.r, queue, *command, group=group)
 
     def _ask(self, client, queue, *command, group="redisq"):
-        return client.eval(source("list_ask", "list"), 1, queue, *command, queue,
+        keys = [queue] + keys_of_list(self, queue)
+        return client.eval(source("list_ask", "list"), len(keys), *keys, *command, queue,
                            self.key(queue, ""), group)
 
     def lpush(self, queue, *payloads):
@@ -54,7 +55,7 @@ class ListServer(RedisServer):
             self._ask(p, queue, "XADD", queue, "*", "payload", payload)
             p.set(claim, record)
             p.eval(source("list_fetch", "list"), 4, queue, claim, self.key(queue, "crash"),
-                   self.key(queue, "ckpt"), "redisq", owner, record.split()[0], 1, "payload",
+                   self.key(queue, "ckpt"), "redisq", owner, record.split()[0], 1, "payload", 0,
                    queue, self.key(queue, ""), "redisq")
             p.delete(claim)
             entry, _, (_, fetched), _ = p.execute()

@@ -21,6 +21,37 @@ def source(name, kind="stream"):
     return texts[2] if texts[2].startswith("-- alone") else "\n".join(texts)
 
 
+# In front of a script: it may use no key that it was not told of (worker/protocol.txt, 7).
+GUARD = """
+local redis = (function()
+  local real, declared = redis, {}
+  for _, key in ipairs(KEYS) do declared[key] = true end
+  local function look(command, ...)
+    local words = {...}
+    local from, to = 1, 1
+    if command == 'TIME' then to = 0 end
+    if command == 'XGROUP' or command == 'XINFO' then from, to = 2, 2 end
+    if command == 'DEL' or command == 'EXISTS' then to = #words end
+    for i = from, to do
+      if not declared[words[i]] then error('a key that is not among KEYS: ' .. words[i]) end
+    end
+  end
+  return {
+    call = function(...) look(...) return real.call(...) end,
+    pcall = function(...) look(...) return real.pcall(...) end,
+    error_reply = real.error_reply, replicate_commands = real.replicate_commands,
+  }
+end)()
+"""
+
+
+def keys_of_list(server, queue):
+    """As keys_of_list() in common/keys.c."""
+    return [server.key(queue, suffix) for suffix in (
+        "tasks", "owners", "pending", "letters", "last_id", "arrived", "names", "bodies", "dead",
+        "held", "processing:")]
+
+
 # ---- what settle.lua is told about one task
 def done(task):
     return ("D",) + task
@@ -88,7 +119,7 @@ class Protocol:
         return self.server.key(self.queue, "failed:" + task)
 
     def run(self, script, keys, *args):
-        text = source(script, self.server.backend)
+        text = GUARD + source(script, self.server.backend)
         sha = hashlib.sha1(text.encode()).hexdigest()
         try:
             return self.r.evalsha(sha, len(keys), *keys, *args)
@@ -263,20 +294,26 @@ class ListProtocol(Protocol):
         for suffix in ("owners", "tasks", "last_id"):
             setattr(self, suffix, self.server.key(self.queue, suffix))
 
-    def arrived_key(self, name):
-        return self.server.key(self.queue, "arrived:" + name)
+    @property
+    def arrived(self):
+        return self.server.key(self.queue, "arrived")
 
     def run(self, script, keys, *args):
-        return super().run(script, keys, *args, self.queue, self.server.key(self.queue, ""),
-                           self.group)
+        """As stream_add_list_args(): the list of whose claim record is there, and of the caller."""
+        claim, had = self.claim_key(""), self.server.key(self.queue, "processing:")
+        whose = [k[len(claim):] for k in keys if k.startswith(claim)]
+        whose += [args[1]] if script in ("settle", "take", "renew") else []
+        return super().run(script, keys + keys_of_list(self.server, self.queue) +
+                           [had + name for name in whose], *args, self.queue,
+                           self.server.key(self.queue, ""), self.group)
 
     def raw(self, *words):
-        return self.run("list_ask", [self.queue], *words)
+        return self.server.ask(self.queue, *words, group=self.group, client=self.r)
 
-    def fetch(self, me, nonce, n, field="payload"):
+    def fetch(self, me, nonce, n, field="payload", moved=1000):
         """None when fenced, else {id: fields}."""
         got = self.run("list_fetch", [self.queue, self.claim_key(me), self.crash, self.ckpt],
-                       self.group, me, nonce, n, field)
+                       self.group, me, nonce, n, field, moved)
         return None if got[0] == 0 else {i.decode(): fields for i, _, fields, _, _ in got[1]}
 
     def read(self, me, n):

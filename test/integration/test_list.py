@@ -81,27 +81,27 @@ def test_a_thousand_plain_items_run_exactly_once(sup, server, journal):
 
 def test_what_was_moved_is_nobody_s_until_it_is_fetched_and_then_comes_first(p):
     p.server.lpush("q", b"a", b"b", b"c")
-    p.r.brpoplpush("q", p.arrived_key("me"), 1)
+    p.r.brpoplpush("q", p.arrived, 1)
     assert p.pending() == {} and p.server.xlen("q") == 3
     got = p.fetch("me", "n1", 2)
     assert [f[1] for f in got.values()] == [b"a", b"b"]
     assert set(p.pending()) == set(got) and p.server.xlen("q") == 3
     assert p.places() == {"a": ["running"], "b": ["running"], "c": ["waiting"]}
-    assert not p.r.exists(p.arrived_key("me"))
+    assert not p.r.exists(p.arrived)
 
 
 def test_no_slot_for_what_was_moved_gives_it_back_in_order(p):
     p.server.lpush("q", b"a", b"b", b"c")
     for _ in range(2):
-        p.r.brpoplpush("q", p.arrived_key("me"), 1)
+        p.r.brpoplpush("q", p.arrived, 1)
     assert p.fetch("me", "n1", 0) == {}
     assert p.r.lrange("q", 0, -1) == [b"c", b"b", b"a"]
-    assert p.pending() == {} and not p.r.exists(p.arrived_key("me"))
+    assert p.pending() == {} and not p.r.exists(p.arrived)
 
 
 def test_a_fetch_under_a_wrong_nonce_changes_no_key(p):
     p.server.lpush("q", b"a", b"b")
-    p.r.brpoplpush("q", p.arrived_key("me"), 1)
+    p.r.brpoplpush("q", p.arrived, 1)
     before = p.dumps()
     assert p.fetch("me", "n2", 5) is None and p.fetch("you", "n1", 5) is None
     dead(p, "me", "n1")
@@ -113,23 +113,55 @@ def test_a_fetch_under_a_wrong_nonce_changes_no_key(p):
 def test_what_was_moved_to_the_dead_comes_back_at_the_handover_uncharged(p):
     p.server.lpush("q", b"ran", b"moved", b"waits")
     (ran, fields), = p.fetch("me", "n1", 1).items()
-    p.r.brpoplpush("q", p.arrived_key("me"), 1)
+    p.r.brpoplpush("q", p.arrived, 1)
     assert p.handover("me", "n1", (ran, 1)) == [1, 1, ""]
     assert p.r.lrange("q", 0, -1) == [b"waits", b"moved"]
     assert p.r.hgetall(p.crash) == {ran.encode(): b"1:1:alone worker signal 9 SIGKILL"}
     # A move that was under way when it died: the second look.
-    p.r.brpoplpush("q", p.arrived_key("me"), 1)
+    p.r.brpoplpush("q", p.arrived, 1)
     assert p.handover("me", "n1", charge=0) == [1, 0, ""]
     assert p.r.lrange("q", 0, -1) == [b"waits", b"moved"]
 
 
-def test_what_was_moved_to_a_name_that_nobody_claims_comes_back_with_the_name_s_end(p):
+def test_what_was_moved_for_a_name_that_nobody_claims_comes_back_with_the_name_s_end(p):
     p.claim("old", "n0")
     p.server.lpush("q", b"a", b"b")
-    p.r.brpoplpush("q", p.arrived_key("old"), 1)
+    p.r.brpoplpush("q", p.arrived, 1)
     dead(p, "old", "n0")
     assert p.delconsumer("old") == 1
     assert p.r.lrange("q", 0, -1) == [b"b", b"a"]
+
+
+def test_a_move_that_comes_late_for_a_name_that_is_gone_is_not_lost(p):
+    """The network still had it when its worker, the claim and the name were long gone: it lay in a
+    list that nobody would ever look at, and was not counted either."""
+    p.claim("old", "n0")
+    dead(p, "old", "n0")
+    assert p.delconsumer("old") == 1
+    p.server.lpush("q", b"a", b"b")
+    p.r.brpoplpush("q", p.arrived, 1)
+    assert p.server.xlen("q") == 2
+    assert [f[1] for f in p.fetch("me", "n1", 5).values()] == [b"a", b"b"]
+
+
+def test_of_what_was_moved_for_others_a_fetch_takes_no_more_than_it_is_told(p):
+    p.server.lpush("q", b"a", b"b", b"c", b"d")
+    for _ in range(3):
+        p.r.brpoplpush("q", p.arrived, 1)
+    assert [f[1] for f in p.fetch("me", "n1", 1, moved=1).values()] == [b"a"]
+    assert [f[1] for f in p.fetch("me", "n1", 5, moved=0).values()] == [b"d"]
+    assert p.fetch("me", "n1", 5, moved=0) == {}
+    assert [f[1] for f in p.fetch("me", "n1", 5).values()] == [b"b", b"c"]
+
+
+def test_what_a_killed_worker_had_moved_aside_is_fetched_though_nobody_tells_of_its_death(
+        alone_behind, server, journal):
+    w, links = alone_behind
+    w.wait_ready()
+    wait_until(lambda: server.r.info("clients")["blocked_clients"] == 1)
+    server.r.lpush("{q}:arrived", b"x")     # as a move does that comes after all
+    journal.wait_started(1, 10)
+    assert not server.r.exists("{q}:arrived")
 
 
 def test_a_thousand_at_most_in_one_fetch_and_none_is_left_behind(p):
@@ -178,7 +210,7 @@ def test_no_id_is_given_out_twice_when_somebody_has_deleted_the_last_one(p):
 @pytest.mark.parametrize("command", ["lrange", "lpush", "ltrim", "zadd", "hmset", "hdel", "set"])
 def test_a_fetch_without_a_permission_loses_nothing_and_makes_no_copies(p, command):
     p.server.lpush("q", b"a", b"b")
-    p.r.brpoplpush("q", p.arrived_key("me"), 1)
+    p.r.brpoplpush("q", p.arrived, 1)
     p.r.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">x", "~*", "+@all",
                         "-" + command)
     rich, p.r = p.r, p.server.client(username="poor", password="x")

@@ -127,7 +127,7 @@ def test_each_item_is_one_run_whatever_is_forged(p, seed):
             push("q", rnd.choice([REF + rnd.choice(ids).encode(), rnd.choice(ENVELOPES), b""]))
             pushed += 1
         elif what == 4:
-            p.r.brpoplpush("q", p.arrived_key("me"), 1) if p.r.llen("q") else None
+            p.r.brpoplpush("q", p.arrived, 1) if p.r.llen("q") else None
         elif what < 7:
             for i in p.fetch("me", "n1", rnd.randrange(4)):
                 ids.append(i)
