@@ -25,6 +25,9 @@ struct rconn_cluster {
 	unsigned n_failed; /* tries in a row */
 	int64_t moved_ms;  /* when the link last fell because of MOVED; 0 = never */
 	char *said;        /* owned: the place that was logged last, or NULL */
+	/* In this try: what one of them refused. The others may have older rules, so that they are
+	 * asked, too; but if the try fails, this is what a person can mend. */
+	char refused[RCONN_WHY_MAX];
 };
 
 static struct rconn_cluster *cluster_of(struct rconn *c)
@@ -44,6 +47,8 @@ void link_go_to_node(struct rconn *c)
 	const struct redis_place *node = cluster_pick_whom(&k->pick);
 
 	INVARIANT(node);
+	if (c->trouble == TROUBLE_DENIED && c->why[0])
+		snprintf(k->refused, sizeof(k->refused), "%.300s (at %.80s)", c->why, c->peer);
 	redis_addr_set_place(&c->addr, node);
 	buf_clear(&c->where);
 	redis_addr_text(&c->addr, &c->where);
@@ -52,6 +57,7 @@ void link_go_to_node(struct rconn *c)
 
 void link_seek_node(struct rconn *c)
 {
+	cluster_of(c)->refused[0] = c->why[0] = '\0';
 	cluster_pick_begin(&cluster_of(c)->pick);
 	link_go_to_node(c);
 }
@@ -68,10 +74,7 @@ int64_t link_patience_ms(const struct rconn *c)
 
 bool link_may_hop(const struct rconn *c)
 {
-	/* A refusal is for a person to see, and the others would refuse likewise. */
-	bool is_refused = c->state == GREETING && c->trouble == TROUBLE_DENIED;
-
-	return c->cluster && (c->state == CONNECTING || c->state == GREETING) && !is_refused &&
+	return c->cluster && (c->state == CONNECTING || c->state == GREETING) &&
 	       cluster_pick_has_more(&c->cluster->pick);
 }
 
@@ -81,6 +84,10 @@ int64_t link_fall_delay_ms(struct rconn *c)
 	int64_t now = clock_mono_ms();
 	bool at_once;
 
+	if (k && k->refused[0] && c->trouble != TROUBLE_DENIED) {
+		snprintf(c->why, sizeof(c->why), "%s", k->refused);
+		c->trouble = TROUBLE_DENIED;
+	}
 	if (!k || c->trouble == TROUBLE_DENIED)
 		return retry_delay_ms(&c->retry, c->trouble, &c->rng);
 	at_once = c->trouble == TROUBLE_MOVED && (!k->moved_ms || now - k->moved_ms > SOON_MS);
@@ -141,6 +148,7 @@ void link_node_proven(struct rconn *c)
 		return;
 	cluster_pick_proven(&k->pick);
 	k->n_failed = 0;
+	k->refused[0] = '\0';
 	if (!c->watches || !c->key)
 		return;
 	redis_place_text(&(struct redis_place){c->addr.host, c->addr.port}, &place);

@@ -5,6 +5,7 @@
  *   doctor_queue.c   one queue, or one of its partitions: types, group, what is stuck, who is dead,
  *                    the account
  *   doctor_parts.c   its partitions: are they served, what is in others that are not
+ *   doctor_cluster.c is the cluster well, and is the queue's slot where it stays?
  *   doctor_names.c   other streams whose name ends in the queue's: a client's prefix
  *   doctor_scan.c    which keys have names like that of a queue
  *   doctor_needs.c   is everything permitted that a worker and redisqctl need?
@@ -27,10 +28,13 @@ struct doctor {
 	struct err *e;           /* borrowed */
 	struct audit audit;      /* of the queue that is looked at */
 	bool is_audited;         /* all of it */
+	struct strv seen;        /* the servers that were looked at, as redis_where() */
 };
 
 int doctor_server(struct doctor *d);
 int doctor_queue(struct doctor *d, const struct conf_queue *q, const struct keys *k);
+/* Nothing where it is none. */
+int doctor_cluster(struct doctor *d, const struct conf_queue *q, const struct keys *k);
 int doctor_names(struct doctor *d, const struct parts *p);
 int doctor_parts(struct doctor *d, const struct parts *p);
 int doctor_needs(struct doctor *d, const struct conf_queue *q, const struct keys *k);

@@ -67,6 +67,7 @@ static int add_stream(struct doctor *d, const char *key, void *arg)
 static int report(struct doctor *d, const struct parts *p, const struct lookalikes *l, bool is_all)
 {
 	const char *more = l->n > SHOWN ? ", ..." : "";
+	const char *here = redis_is_cluster(d->r) ? " (of those at the same node)" : "";
 	int64_t n_own = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
@@ -80,11 +81,13 @@ static int report(struct doctor *d, const struct parts *p, const struct lookalik
 		redis_free(own);
 	}
 	if (l->n == 0 && is_all)
-		finding_fine(d->f, "prefixes", "no other stream has a name that ends in this one");
+		finding_fine(d->f, "prefixes", "no other stream has a name that ends in this one%s",
+			     here);
 	else if (l->n == 0)
 		finding_note(d->f, "prefixes",
 			     "none of the first 100 000 keys is a stream whose name ends in this "
-			     "one");
+			     "one%s",
+			     here);
 	else if (n_own > 0)
 		finding_note(d->f, "prefixes", "other streams end in this name: %s%s", l->list.data,
 			     more);

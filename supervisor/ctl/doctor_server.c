@@ -92,8 +92,8 @@ static int look_at_clock(struct doctor *d)
 	return 0;
 }
 
-/* Where the url names Sentinels: the master that the link has found. */
-static bool find_master(const struct doctor *d, struct redis_addr *a)
+/* Where the url names Sentinels, or nodes: what the link has found. */
+static bool find_place(const struct doctor *d, struct redis_addr *a)
 {
 	struct redis_addr found;
 
@@ -113,7 +113,7 @@ static void look_at_transport(struct doctor *d)
 
 	if (redis_addr_resolve(conf_redis(d->conf), &a, &ignored) != 0)
 		return;
-	if (a.sentinels && !find_master(d, &a)) {
+	if ((a.sentinels || a.cluster) && !find_place(d, &a)) {
 		redis_addr_release(&a);
 		return;
 	}
@@ -158,9 +158,10 @@ static void look_at_version(struct doctor *d, struct slice info)
 	else if (major < 5 && wants_streams(d->conf))
 		finding_bad(d->f, "version", "take Redis 5.0 or later, or set backend = list",
 			    "%.*s has no streams", (int)version.len, version.data);
-	else if (slice_eq_str(mode, "cluster"))
-		finding_bad(d->f, "version", "use one that is no cluster",
-			    "%s %.*s in cluster mode, which workers cannot follow",
+	else if (slice_eq_str(mode, "cluster") && !redis_is_cluster(d->r))
+		finding_bad(d->f, "version", "write url = cluster://HOST:PORT in [redis]",
+			    "%s %.*s is a node of a cluster: as redis:// workers cannot follow a "
+			    "queue that moves to another",
 			    valkey.len ? "Valkey" : "Redis", (int)version.len, version.data);
 	else
 		finding_fine(d->f, "version", "%s %.*s at %s, up %s",

@@ -34,6 +34,7 @@ struct redis {
 	struct served **served; /* owned, each too */
 	size_t n_served;
 	const struct served *now; /* whom it is about; NULL: no queue yet */
+	bool is_hasty;
 };
 
 static struct link *link_now(const struct redis *r)
@@ -78,14 +79,14 @@ static struct link *link_of(struct redis *r, const char *stream)
 }
 
 /* What a cluster says while a slot moves or a failover goes on: it will pass. */
-static bool is_passing(const struct link *l, const char *why)
+static bool is_passing(const struct redis *r, const struct link *l, const char *why)
 {
 	static const char *const words[] = {"MOVED ",           "ASK ",
 					    "TRYAGAIN",         "CLUSTERDOWN",
 					    "is being moved",   "could not be used",
 					    "non local key in", "EXECABORT"};
 
-	for (size_t i = 0; rconn_is_cluster(l->conn) && i < ARRAY_LEN(words); i++)
+	for (size_t i = 0; rconn_is_cluster(l->conn) && !r->is_hasty && i < ARRAY_LEN(words); i++)
 		if (strstr(why, words[i]))
 			return true;
 	return false;
@@ -103,7 +104,7 @@ int redis_ready(struct redis *r, struct err *e)
 		ev_run(r->loop, EVRUN_ONCE);
 		if (l->is_down && strstr(l->why, "LOADING") && clock_mono_ms() < until)
 			l->is_down = false; /* a server that starts: it will be there soon */
-		if (l->is_down && is_passing(l, l->why) && clock_mono_ms() < cluster_until)
+		if (l->is_down && is_passing(r, l, l->why) && clock_mono_ms() < cluster_until)
 			l->is_down = false;
 		if (l->is_down)
 			return err_set(e, EXIT_UNREACHABLE, "Redis at %s (from %s): %s%s",
@@ -278,6 +279,16 @@ bool redis_on_list(const struct redis *r)
 	return r->now && r->now->on_list;
 }
 
+void redis_be_hasty(struct redis *r)
+{
+	r->is_hasty = true;
+}
+
+bool redis_is_cluster(const struct redis *r)
+{
+	return rconn_is_cluster(r->links[0]->conn);
+}
+
 /* ------------------------------------------------------------------ asking */
 
 /* One question, in any of its forms. */
@@ -311,7 +322,7 @@ static redisReply *ask(struct redis *r, const struct question *q, struct err *e)
 		}
 		reply = wait_for(r, &a, e);
 		if (!reply || reply->type != REDIS_REPLY_ERROR ||
-		    !is_passing(link_now(r), reply->str) || clock_mono_ms() >= until)
+		    !is_passing(r, link_now(r), reply->str) || clock_mono_ms() >= until)
 			return reply;
 		redis_free(reply);
 		redis_pause(r, AGAIN_MS);

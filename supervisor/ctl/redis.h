@@ -34,6 +34,10 @@ int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e) ATTR
 /* redis_open(), for the streams `p` of the queue `name`; NULL with `e`. */
 struct redis *redis_open_parts(struct target *t, const char *name, struct parts *p, struct err *e);
 bool redis_on_list(const struct redis *r);
+/* From now on what a cluster refuses for now is an answer like any other. */
+void redis_be_hasty(struct redis *r);
+/* Is the url cluster://? */
+bool redis_is_cluster(const struct redis *r);
 const char *redis_where(const struct redis *r);
 
 /* Owned; an error reply is a reply. NULL with `e`: no answer. */

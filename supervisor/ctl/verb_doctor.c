@@ -23,6 +23,32 @@ const char *doctor_error(const redisReply *reply)
 	return reply->type == REDIS_REPLY_ERROR ? reply->str : NULL;
 }
 
+/* The server that has what is asked about now, unless it was looked at before. */
+static int look_at_node(struct doctor *d)
+{
+	const char *where = redis_where(d->r);
+
+	for (size_t i = 0; i < d->seen.n; i++)
+		if (strcmp(d->seen.v[i], where) == 0)
+			return 0;
+	strv_add(&d->seen, where);
+	findings_about(d->f, NULL);
+	return doctor_server(d);
+}
+
+/* Of a cluster the nodes that have the queue, one after the other. */
+static int look_at_nodes(struct doctor *d, const struct parts *p)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < p->n && rc == 0; i++) {
+		rc = redis_serve(d->r, &p->v[i], d->e);
+		if (rc == 0)
+			rc = look_at_node(d);
+	}
+	return rc;
+}
+
 static void on_account(void *arg, const char *queue ATTR_UNUSED, bool is_bad, const char *text)
 {
 	struct doctor *d = arg;
@@ -61,7 +87,7 @@ static int look_at_queue(struct doctor *d, const struct parts *p)
 	d->audit = (struct audit){.say = on_account, .arg = d};
 	d->is_audited = true;
 	findings_about(d->f, parts_name(p));
-	if (look_at_each(d, p, doctor_queue) != 0)
+	if (look_at_each(d, p, doctor_cluster) != 0 || look_at_each(d, p, doctor_queue) != 0)
 		return -1;
 	if (d->is_audited)
 		audit_say_sum(&d->audit, parts_name(p));
@@ -74,8 +100,13 @@ static int look(struct doctor *d, const struct parts *queues, size_t n)
 {
 	const struct conf_queue *first = n > 0 ? &queues[0].v[0] : NULL;
 	struct keys k;
-	int rc = doctor_server(d);
+	int rc = 0;
 
+	/* Without a queue any node of a cluster will do. */
+	if (n == 0 || !redis_is_cluster(d->r))
+		rc = look_at_node(d);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = look_at_nodes(d, &queues[i]);
 	if (rc == 0 && first) {
 		keys_init(&k, first->name);
 		rc = redis_serve(d->r, first, d->e);
@@ -118,6 +149,7 @@ static int examine(struct ctl *c, struct doctor *d, const struct parts *queues, 
 	d->r = redis_open(&c->target, d->e);
 	if (!d->r)
 		return -1;
+	redis_be_hasty(d->r); /* a slot that moves is what is to be seen */
 	d->f = findings_new();
 	rc = look(d, queues, n);
 	n_bad = findings_n_bad(d->f);
@@ -128,6 +160,7 @@ static int examine(struct ctl *c, struct doctor *d, const struct parts *queues, 
 				     n_bad == 1 ? "" : "s");
 	}
 	findings_free(d->f);
+	strv_release(&d->seen);
 	redis_close(d->r);
 	return rc;
 }

@@ -1,6 +1,5 @@
 """A Redis Cluster on loopback: masters, their replicas, slots that move, and a producer that follows
 them. The nodes start with what nodes.conf says, so that they need not meet."""
-import os
 import random
 import re
 import socket
@@ -52,16 +51,20 @@ class Cluster:
     """nodes: the masters, then a replica of each of the first ones."""
 
     def __init__(self, tmp_path, n_masters=3, n_replicas=3, options=(), full_coverage=False,
-                 server=RedisServer):
+                 tls=False):
+        """tls: no plain port (the options say the rest)."""
         self.path, self.nodes = tmp_path, []
+        self.options = node_options(1000, full_coverage) + list(options)
+        self.tls = tls
         for attempt in range(5):
             try:
-                return self._begin(attempt, n_masters, n_replicas, options, full_coverage, server)
+                self._begin(attempt, n_masters, n_replicas)
+                break
             except RuntimeError:    # somebody was quicker to take a port
                 self.close()
-        raise RuntimeError("no cluster")
+        self.wait_ok()
 
-    def _begin(self, attempt, n_masters, n_replicas, options, full_coverage, server):
+    def _begin(self, attempt, n_masters, n_replicas):
         n = n_masters + n_replicas
         ids = ["%040x" % random.getrandbits(160) for _ in range(n)]
         ports = free_ports(n)
@@ -73,18 +76,17 @@ class Cluster:
             path = self.path / ("node%d.%d" % (attempt, i))
             path.mkdir()
             (path / "nodes.conf").write_text(nodes_conf(rows, name))
-            node = server(path, *node_options(1000, full_coverage), *options, port=ports[i])
+            tls = ["--port", "0", "--tls-port", ports[i]] if self.tls else []
+            node = RedisServer(path, *self.options, *tls, port=ports[i])
             node.id = name
             self.nodes.append(node)
-        self.wait_ok()
 
     def wait_ok(self):
         """All living nodes find the cluster well, and each replica has its master's data."""
         def fact():
             for node in self.alive():
-                info = node.r.execute_command("CLUSTER", "INFO")
-                info = info if isinstance(info, dict) else dict(
-                    line.split(":", 1) for line in info.decode().split("\r\n") if ":" in line)
+                info = dict(line.split(":", 1) for line in node.r.execute_command(
+                    "CLUSTER", "INFO").decode().split("\r\n") if ":" in line)
                 repl = node.r.info("replication")
                 if info["cluster_state"] != "ok" or int(info["cluster_known_nodes"]) != len(
                         self.nodes) or repl.get("master_link_status", "up") != "up":
@@ -224,23 +226,40 @@ class Producer:
         return list(self.accepted)
 
 
-def in_cluster(tmp_path, server, *options, **how):
-    """One server that has all slots, and a node beside it that has none, and only says so: what
-    REDISQ_CLUSTER makes of a plain server. (server, other)."""
-    ids = ["%040x" % random.getrandbits(160) for _ in range(2)]
-    for attempt in range(5):
-        ports = free_ports(2)
-        rows = [(ids[0], ports[0], (0, SLOTS - 1), None), (ids[1], ports[1], None, None)]
-        made = []
-        try:
-            for i, where in enumerate((tmp_path, tmp_path / ("other%d" % attempt))):
-                os.makedirs(where, exist_ok=True)
-                (where / "nodes.conf").write_text(nodes_conf(rows, ids[i]))
-                kind = server if i == 0 else RedisServer
-                made.append(kind(where, *node_options(15000), *(options if i == 0 else ()),
-                                 port=ports[i], **(how if i == 0 else {})))
-            return made
-        except RuntimeError:
-            for m in made:
-                m.close()
-    raise RuntimeError("no cluster")
+class Spares:
+    """Servers for REDISQ_CLUSTER: each has all slots, and beside it a node (.seed) that has none, but
+    tells who has. A master serves nothing for two seconds after its start, so that the next one is
+    started before it is needed."""
+
+    def __init__(self, new_path):
+        self.new_path, self.spares = new_path, {}
+
+    def take(self, kind):
+        server = self.spares.pop(kind, None) or self._begin(kind)
+        self.spares[kind] = self._begin(kind)
+        wait_until(lambda: server.serves() and server.seed.serves(), 30, "the cluster is well")
+        return server
+
+    def close(self):
+        for server in self.spares.values():
+            server.close()
+
+    def _begin(self, kind):
+        ids = ["%040x" % random.getrandbits(160) for _ in range(2)]
+        for _ in range(5):
+            ports = free_ports(2)
+            rows = [(ids[0], ports[0], (0, SLOTS - 1), None), (ids[1], ports[1], None, None)]
+            paths = self.new_path("server"), self.new_path("seed")
+            seed = None
+            for path, name in zip(paths, ids):
+                (path / "nodes.conf").write_text(nodes_conf(rows, name))
+            try:
+                seed = RedisServer(paths[1], *node_options(15000), port=ports[1])
+                server = kind(paths[0], *node_options(15000), port=ports[0])
+            except RuntimeError:    # somebody was quicker to take a port
+                if seed:
+                    seed.close()
+                continue
+            server.seed = seed
+            return server
+        raise RuntimeError("no cluster")

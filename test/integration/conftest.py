@@ -13,11 +13,12 @@ sys.path.insert(0, HERE)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda signo, frame: None)
 
+from clusters import Spares                  # noqa: E402
 from journal import Gate, Journal            # noqa: E402
 from listserver import ListServer             # noqa: E402
 from partserver import PartServer             # noqa: E402
 from proxy import Proxy                      # noqa: E402
-from redisserver import RedisServer          # noqa: E402
+from redisserver import IN_CLUSTER, RedisServer  # noqa: E402
 from supervised import Supervisor            # noqa: E402
 
 
@@ -39,6 +40,13 @@ def backend():
     return "stream"
 
 
+def pytest_runtest_setup(item):
+    """@pytest.mark.one_server("why"): makes no sense in a cluster."""
+    mark = item.get_closest_marker("one_server")
+    if mark and IN_CLUSTER:
+        pytest.skip("not in a cluster: " + mark.args[0])
+
+
 def pytest_generate_tests(metafunc):
     """BACKENDS of a module, or @pytest.mark.backends(...) of one test: run with each of them."""
     mark = metafunc.definition.get_closest_marker("backends")
@@ -57,12 +65,20 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [i for i in items if i not in others]
 
 
+@pytest.fixture(scope="session")
+def spares(tmp_path_factory):
+    made = Spares(tmp_path_factory.mktemp)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def server(tmp_path, backend):
+def server(tmp_path, backend, spares):
     """A running redis-server; .r is a client, .url its address, .backend what queues are there."""
     if backend == "stream" and os.environ.get("REDISQ_PARTITIONS") == "1":
         backend = "partitions"
-    s = {"list": ListServer, "partitions": PartServer}.get(backend, RedisServer)(tmp_path)
+    kind = {"list": ListServer, "partitions": PartServer}.get(backend, RedisServer)
+    s = spares.take(kind) if IN_CLUSTER else kind(tmp_path)
     yield s
     s.close()
 

@@ -20,6 +20,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SERVER = os.environ.get("REDISQ_REDIS_SERVER", "redis-server")
 # REDISQ_ACL=1: supervisors and workers are a user who may do no more than is documented.
 WITH_ACL = os.environ.get("REDISQ_ACL", "") == "1"
+# REDISQ_CLUSTER=1: the server of a test is a node of a cluster, and the url's first node another one,
+# which has no slots: every link has to follow MOVED.
+IN_CLUSTER = os.environ.get("REDISQ_CLUSTER", "") == "1"
 # What is taken away: such commands have secret names, which only the tests know.
 TAKEN_AWAY = ()
 # REDISQ_MANAGED=1: as managed services do it (ElastiCache, Memorystore).
@@ -87,6 +90,7 @@ def startable(options):
 
 class RedisServer:
     backend = "stream"
+    seed = None     # in a cluster: another node, which the url names first
 
     def __init__(self, tmp_path, *options, env=None, port=None):
         """port: the one that it must have; else any that is free."""
@@ -130,7 +134,7 @@ class RedisServer:
             if self.proc.poll() is not None:
                 return "ended"
             try:
-                return self.r.ping()
+                return self.r.ping() and (not self.seed or not loaded or self.serves())
             except (redis.exceptions.ResponseError, redis.exceptions.AuthenticationError):
                 return True
             except redis.exceptions.BusyLoadingError:
@@ -144,6 +148,10 @@ class RedisServer:
         knowing = type("Knowing", (_Knowing,), {"secrets": self.secrets})
         return redis.Redis(connection_pool=redis.ConnectionPool(
             connection_class=knowing, path=self.socket, **how))
+
+    def serves(self):
+        """A node of a cluster does not, for two seconds after its start."""
+        return "cluster_state:ok" in self.r.execute_command("CLUSTER", "INFO").decode()
 
     def permit(self, *words):
         """From now on the user of REDISQ_ACL may do this, too."""
@@ -181,6 +189,8 @@ class RedisServer:
 
     @property
     def url(self):
+        if self.seed:
+            return "cluster://127.0.0.1:%d,127.0.0.1:%d" % (self.seed.port, self.port)
         return "redis://127.0.0.1:%d/0" % self.port
 
     @property
@@ -220,6 +230,8 @@ class RedisServer:
 
     def close(self):
         self.stop()
+        if self.seed:
+            self.seed.close()
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
     # ---- what a queue holds

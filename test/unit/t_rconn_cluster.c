@@ -290,15 +290,28 @@ static void test_a_slot_that_moves_is_waited_for(void **state)
 	ready(w, 2);
 }
 
-static void test_a_refused_password_is_said(void **state)
+/* By one of them: the others may have the new one already. */
+static void test_one_that_refuses_is_passed_over(void **state)
 {
 	struct world *w = *state;
 
 	w->exists[0] = "-NOAUTH Authentication required.\r\n";
+	w->owner = 1;
+	ready(w, 1);
+	assert_int_equal(w->x.n_down, 0);
+}
+
+/* Whoever is asked after it: it is what a person can mend. */
+static void test_a_refused_password_is_said(void **state)
+{
+	struct world *w = *state;
+
+	w->owner = 1;
+	w->exists[1] = "-NOAUTH Authentication required.\r\n";
 	start(w);
 	assert_true(run_until(w->x.loop, &w->x.n_down, 1));
-	assert_string_equal(w->x.why, "EXISTS: NOAUTH Authentication required.");
-	assert_int_equal(w->nodes[1].n_clients, 0);
+	assert_non_null(strstr(w->x.why, "EXISTS: NOAUTH Authentication required. (at 127.0.0.1:"));
+	assert_int_equal(w->nodes[2].n_clients, 1);
 }
 
 /* Without the permissions for both words the link stands, and later replies show the way. */
@@ -439,6 +452,7 @@ int main(void)
 		TEST(test_all_down_is_one_failed_try),
 		TEST(test_an_owner_that_is_dead_is_waited_for),
 		TEST(test_a_slot_that_moves_is_waited_for),
+		TEST(test_one_that_refuses_is_passed_over),
 		TEST(test_a_refused_password_is_said),
 		TEST(test_without_permissions),
 		TEST(test_moved_in_a_later_reply),

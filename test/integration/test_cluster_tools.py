@@ -1,0 +1,170 @@
+"""Around a queue in a Redis Cluster: redisqctl, doctor, permissions, TLS, partitions."""
+import json
+import re
+
+import pytest
+
+from clusters import Cluster
+from redisserver import documented
+from test_cluster import consuming, other_master, start
+from tlsserver import Certs
+from waiting import wait_until
+
+
+@pytest.fixture
+def masters(tmp_path):
+    """Three masters and no replica."""
+    made = Cluster(tmp_path, 3, 0)
+    yield made
+    made.close()
+
+
+def on_nodes(masters, n, pattern="q%d"):
+    """{node: the name of a queue that is there}."""
+    names = {}
+    for k in range(1000):
+        names.setdefault(masters.owner(pattern % k), pattern % k)
+        if len(names) == n:
+            return names
+    raise AssertionError("no such names")
+
+
+def findings(sup, *words):
+    done = sup.ctl(*words, "doctor", "--json", "q")
+    assert done.out, done.err
+    return {f["check"]: f for f in json.loads(done.out)["findings"]}
+
+
+def test_redisqctl_goes_where_each_queue_is(masters, sup, journal):
+    names = on_nodes(masters, 3)
+    s = start(sup, journal, masters.url(masters.nodes[0]), 1, queues=sorted(names.values()))
+    s.wait_ready(3)
+    for i, (node, name) in enumerate(names.items()):
+        node.add(name, *["do"] * (i + 1))
+        s.ctl("push", name, "do exit=65", check=0)
+        node.wait_empty(name)
+        assert node.dead(name)[0][0] in s.ctl("dead", "list", name, check=0).out
+        s.ctl("audit", name, check=0)
+        s.ctl("pending", name, check=0)
+    rows = json.loads(s.ctl("stats", "--json", check=0).out)
+    assert {r["queue"]: r["done"] for r in rows} == {
+        name: i + 1 for i, name in enumerate(names.values())}
+
+
+def test_redisqctl_waits_for_a_slot_that_moves(masters, sup, journal):
+    """For some seconds; then it says why it gives up."""
+    slot, home = masters.slot("q"), masters.owner()
+    target = other_master(masters, home)
+    s = start(sup, journal, masters.url(home), 1)
+    s.wait_ready(1)
+    home.add("q", "do")
+    home.wait_empty("q")
+    masters.begin_move(slot, home, target)
+    masters.move_keys(slot, home, target)
+    failed = s.ctl("stats", "q", check=69)
+    assert "slot %d is being moved away from" % slot in failed.err
+    masters.end_move(slot, target)
+    assert json.loads(s.ctl("stats", "q", "--json", check=0).out)["done"] == 1
+
+
+def test_doctor_looks_at_the_cluster_and_the_slot(masters, sup, journal):
+    slot, home = masters.slot("q"), masters.owner()
+    target = other_master(masters, home)
+    s = start(sup, journal, masters.url(target), 1)
+    s.wait_ready(1)
+    found = findings(s)
+    assert found["cluster"]["state"] == "fine", found["cluster"]
+    assert "16384 of 16384 slots served" in found["cluster"]["text"]
+    assert found["slot"]["text"] == "%d is at redis://127.0.0.1:%d/0" % (slot, home.port)
+    assert found["version"]["state"] == "fine"
+    assert "127.0.0.1:%d" % home.port in found["version"]["text"], "the node that has the queue"
+    assert "at the same node" in found["prefixes"]["text"]
+    home.add("q", "do")
+    home.wait_empty("q")
+    masters.begin_move(slot, home, target)
+    found = findings(s)
+    assert found["slot"]["state"] == "bad"
+    assert "being moved to 127.0.0.1:%d" % target.port in found["slot"]["text"]
+    assert "redis-cli --cluster fix" in found["slot"]["do"]
+    masters.end_move(slot, target)
+    # The cluster does not know yet that it has lost a node: it says so when it does.
+    victim = next(n for n in masters.nodes if n not in (home, target))
+    victim.stop()
+    wait_until(lambda: findings(s)["cluster"]["state"] == "bad", 20)
+
+
+def test_doctor_knows_a_cluster_behind_a_plain_url(masters, sup, journal):
+    s = start(sup, journal, masters.owner().url, 1)
+    s.wait_ready(1)
+    found = findings(s)
+    assert found["version"]["state"] == "bad"
+    assert found["version"]["do"] == "write url = cluster://HOST:PORT in [redis]"
+    assert "cluster" not in found
+
+
+def test_the_documented_permissions_will_do(masters, sup, journal):
+    """Without CLUSTER a link goes by MOVED alone, and doctor says what it does not know."""
+    for n in masters.nodes:
+        n.r.execute_command("ACL", "SETUSER", "w", "on", ">p", "~q", "~{q}:*", "-@all",
+                            *documented("worker"))
+    home = masters.owner()
+    target = other_master(masters, home)
+    s = start(sup, journal, masters.url(target), 1, redis={"username": "w", "password": "p"})
+    s.wait_ready(1)
+    home.add("q", *["do"] * 5)
+    journal.wait_ended(5)
+    home.wait_empty("q")
+    assert "cluster|slots" in {i["object"] for i in target.r.acl_log() if i["username"] == "w"}
+    masters.move(masters.slot("q"), home, target)
+    wait_until(lambda: consuming(s, target.port), 10)
+    target.add("q", "do")
+    journal.wait_ended(6)
+    for n in masters.nodes:
+        n.r.execute_command("ACL", "SETUSER", "w", *documented("ctl"))
+    found = findings(s)
+    assert found["cluster"]["state"] == found["slot"]["state"] == "unknown"
+
+
+def test_tls(tmp_path, sup, journal):
+    certs = Certs(tmp_path)
+    options = ["--tls-cluster", "yes", "--tls-cert-file", certs.crt("redis"), "--tls-key-file",
+               certs.key("redis"), "--tls-ca-cert-file", certs.crt("ca"), "--tls-auth-clients", "no"]
+    made = Cluster(tmp_path, 3, 0, options=options, tls=True)
+    try:
+        home = made.owner()
+        target = other_master(made, home)
+        s = start(sup, journal, made.url(target, scheme="clusters"), 1, redis=certs.keys())
+        s.wait_ready(1)
+        home.add("q", "do")
+        journal.wait_ended(1)
+        home.wait_empty("q")
+        assert s.workers()[0]["redis"] == "rediss://127.0.0.1:%d/0" % home.port
+        assert json.loads(s.ctl("stats", "q", "--json", check=0).out)["done"] == 1
+    finally:
+        made.close()
+
+
+def test_partitions_are_spread_over_the_nodes(masters, sup, journal):
+    for k in range(1000):
+        name = "p%d" % k
+        at = {masters.owner("%s:%d" % (name, i)).port for i in range(3)}
+        if len(at) == 3:
+            break
+    s = start(sup, journal, masters.url(masters.nodes[0]), 2, queues=[name], partitions=3)
+    s.wait_ready(2)
+    for i in range(3):
+        masters.owner("%s:%d" % (name, i)).add("%s:%d" % (name, i), *["do"] * 10)
+    journal.wait_ended(30)
+    for i in range(3):
+        masters.owner("%s:%d" % (name, i)).wait_empty("%s:%d" % (name, i))
+    assert json.loads(s.ctl("stats", name, "--json", check=0).out)["done"] == 30
+    # One of them moves; the others do not mind.
+    key = name + ":1"
+    home = masters.owner(key)
+    target = other_master(masters, home)
+    masters.move(masters.slot(key), home, target)
+    for i in range(3):
+        masters.owner("%s:%d" % (name, i)).add("%s:%d" % (name, i), *["do"] * 10)
+    journal.wait_ended(60)
+    target.wait_empty(key)
+    assert re.search(r'"%s" is at 127.0.0.1:%d ' % (key, target.port), s.log(name))
