@@ -32,8 +32,12 @@ int ledger_grant(struct ledger *l, int n)
 
 int ledger_free(const struct ledger *l)
 {
-	int n = l->credit - ledger_in_use(l);
+	int used = ledger_in_use(l);
+	int n = l->credit - used;
+	int room = 2 * l->concurrency - used - l->leaving;
 
+	if (room < n)
+		n = room;
 	return l->draining || n < 0 ? 0 : n;
 }
 

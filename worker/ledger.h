@@ -12,8 +12,10 @@
  * Settling and reading are one write on one link, and Redis does them in that order: the read that
  * follows may already count on the credit of the tasks settled before it. Those are `leaving`: no
  * handler, no credit. If Redis then refuses the settlement they are `returned`: they take credit
- * again, maybe more than there is, and nothing is asked for until they are settled. So there are
- * never more than 2 x credit tasks in the table, and never more than credit with a handler. Pure.
+ * again, maybe more than there is, and nothing is asked for until they are settled. Over another
+ * link (that of another partition) a read may overtake the settlements: it is not sent where they
+ * and all that is in use would come to more than 2 x concurrency. So there are never more tasks
+ * than that in the table, and never more than credit with a handler. Pure.
  */
 #ifndef REDISQ_LEDGER_H
 #define REDISQ_LEDGER_H

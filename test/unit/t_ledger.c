@@ -85,6 +85,37 @@ static void test_leave_and_return(void **state)
 	assert_true(ledger_is_idle(&l));
 }
 
+/* Tasks that end at once, and reads of other partitions that overtake their settlements: there was
+ * no row left in the table. */
+static void test_settlements_that_are_overtaken(void **state)
+{
+	enum ledger_place p[8];
+	struct ledger l;
+
+	(void)state;
+	ledger_init(&l, 4);
+	ledger_grant(&l, 4);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(ledger_ask(&l, LEDGER_READ, 9), 4);
+		ledger_got(&l, LEDGER_READ, 4, 4);
+		for (int i = 0; i < 4; i++) {
+			p[4 * round + i] = LEDGER_HELD;
+			ledger_leave(&l, &p[4 * round + i]);
+		}
+	}
+	assert_int_equal(ledger_ask(&l, LEDGER_READ, 9), 0);
+	ledger_gone(&l, p[7]);
+	assert_int_equal(ledger_ask(&l, LEDGER_READ, 9), 1);
+	ledger_got(&l, LEDGER_READ, 1, 0);
+	for (int i = 0; i < 7; i++)
+		ledger_return(&l, &p[i]);
+	assert_int_equal(ledger_free(&l), 0);
+	for (int i = 0; i < 7; i++)
+		ledger_gone(&l, p[i]);
+	assert_int_equal(ledger_free(&l), 4);
+	assert_true(ledger_is_idle(&l));
+}
+
 static void test_drain(void **state)
 {
 	struct ledger l;
@@ -334,6 +365,7 @@ int main(void)
 		cmocka_unit_test(test_grant),
 		cmocka_unit_test(test_ask_and_got),
 		cmocka_unit_test(test_leave_and_return),
+		cmocka_unit_test(test_settlements_that_are_overtaken),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_storm),
 	};

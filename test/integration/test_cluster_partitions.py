@@ -1,0 +1,140 @@
+"""One queue over all nodes of a Redis Cluster: what one of them suffers, only its partitions feel."""
+import collections
+
+import pytest
+
+from clusters import Cluster, Producer
+from waiting import wait_until
+
+N = 6
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def masters(tmp_path):
+    """Three masters and no replica."""
+    made = Cluster(tmp_path, 3, 0)
+    yield made
+    made.close()
+
+
+def start(sup, journal, cluster, **keys):
+    s = sup(server=None, supervisor={"workers": 3, "log_level": "info"},
+            redis={"url": cluster.url(cluster.nodes[0])},
+            queues={"q": dict({"handler": journal.handler(), "partitions": N, "concurrency": 4,
+                               "lease": "6s", "retry_delay": "100ms", "kill_grace": "300ms"},
+                              **keys)})
+    s.wait_ready(3)
+    return s
+
+
+def streams(of=None, cluster=None):
+    names = ["q:%d" % i for i in range(N)]
+    return [s for s in names if of is None or cluster.owner(s) is of]
+
+
+def called(stream, ids):
+    """As handlers call them: tasks of two partitions may have the same entry id."""
+    return ["%s:%s" % (stream.partition(":")[2], i) for i in ids]
+
+
+class Load:
+    """A producer for each of these partitions."""
+
+    def __init__(self, cluster, names, **how):
+        self.of = {s: Producer(cluster, s, pause=0.01, **how) for s in names}
+
+    def end(self):
+        return {i for s, p in self.of.items() for i in called(s, p.end())}
+
+    def replicated(self):
+        return {i for s, p in self.of.items() for i in called(s, p.replicated)}
+
+
+def wait_all_empty(cluster):
+    for s in streams():
+        cluster.owner(s).wait_empty(s, 60)
+
+
+def test_every_node_has_a_part_and_each_task_runs_once(cluster, sup, journal, gate):
+    per_node = [streams(n, cluster) for n in cluster.nodes[:3]]
+    assert all(per_node), "the names of a queue's partitions lie apart"
+    tasks = [i for s in streams()
+             for i in called(s, cluster.owner(s).add(s, *[b"do " + str(gate).encode()] * 50))]
+    s = start(sup, journal, cluster)
+    journal.wait_started(12)
+    gate.open()
+    wait_all_empty(cluster)
+    assert journal.runs() == collections.Counter(tasks)
+    assert journal.most_at_once() == 12
+    assert {w["redis"].count("redis://") for w in s.workers()} == {3}
+    assert s.stop() == 0
+
+
+def test_a_slot_that_moves_holds_up_its_partition_only(masters, sup, journal):
+    start(sup, journal, masters)
+    load = Load(masters, streams())
+    journal.wait_ended(60)
+    source = masters.owner("q:0")
+    target = next(n for n in masters.nodes if n is not source)
+    slot = masters.slot("{q:0}")
+    masters.begin_move(slot, source, target)
+    n = len(journal.ends())
+    wait_until(lambda: len([e for e in journal.ends()[n:] if e["id"][0] != "0"]) >= 60, 30)
+    while masters.move_keys(slot, source, target):
+        pass
+    masters.end_move(slot, target)
+    n = len(journal.ends())
+    wait_until(lambda: any(e["id"].startswith("0:") for e in journal.ends()[n:]), 10)
+    accepted = load.end()
+    wait_all_empty(masters)
+    assert set(journal.runs()) >= accepted
+    assert max(journal.runs().values()) == 1
+
+
+def test_kill_9_of_a_master_under_load(cluster, sup, journal):
+    s = start(sup, journal, cluster)
+    pids = sorted(s.pids())
+    old = cluster.owner("q:0")
+    hit = streams(old, cluster)
+    others = [x for x in streams() if x not in hit]
+    load = Load(cluster, streams(), wait=1)
+    journal.wait_ended(60)
+    old.stop()
+    n = len(journal.ends())
+    wait_until(lambda: len([e for e in journal.ends()[n:] if "q:" + e["id"][0] in others]) >= 30,
+               10, "the others go on")
+    for name in hit:
+        cluster.wait_failed_over(old, name)
+    n = len(journal.ends())
+    wait_until(lambda: {"q:" + e["id"][0] for e in journal.ends()[n:]} >= set(hit), 10,
+               "its partitions, too")
+    wait_until(lambda: all(w["consuming"] for w in s.workers()), 10)
+    load.end()
+    wait_all_empty(cluster)
+    lost = load.replicated() - {e["id"] for e in journal.ends()}
+    print("cluster: %d replicated, %d lost, %d ran twice" % (
+        len(load.replicated()), len(lost), len([n for n in journal.runs().values() if n > 1])))
+    assert not lost
+    assert max(journal.runs().values()) <= 2
+    assert sorted(s.pids()) == pids, "no worker has ended"
+
+
+def test_a_node_that_stays_away_keeps_nothing_else(masters, sup, journal):
+    """Not the other partitions, not a stop."""
+    s = start(sup, journal, masters)
+    gone = masters.owner("q:0")
+    rest = [x for x in streams() if x not in streams(gone, masters)]
+    gone.stop()
+    wait_until(lambda: not any(w["consuming"] for w in s.workers()), 20)
+    for stream in rest:
+        masters.owner(stream).add(stream, *[b"do"] * 20)
+    journal.wait_ended(20 * len(rest))
+    assert max(journal.runs().values()) == 1
+    assert s.stop(20) == 0
