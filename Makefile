@@ -64,7 +64,7 @@ endif
 
 # ------------------------------------------------------------------ what is made of what
 COMMON := backoff buf chan clock cluster conf conf_check conf_check_tls conf_doc conf_env conf_finish conf_number conf_program \
-	conf_read conf_row conf_snapshot conf_value conf_words cpus env err fds filename info jtext keys line log \
+	conf_read conf_row conf_snapshot conf_value conf_words cpus crc16 env err fds filename info jtext keys line log \
 	needs obituary oom partition paths percent rconn rconn_arena rconn_bytes rconn_cluster rconn_cluster_pick rconn_connect rconn_dns rconn_fifo rconn_greet rconn_master \
 	rconn_plain rconn_resp rconn_retry rconn_sentinel rconn_sentinel_pick rconn_tls readfile redis_url scoreboard script sig spawn spawn_sweep \
 	suggest tls_context users
@@ -264,7 +264,7 @@ model:
 SECONDS ?= 60
 FUZZ := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_SRC := $(filter-out common/gen_docs.c,$(wildcard common/conf*.c)) \
-	$(addprefix common/,buf.c cpus.c env.c err.c fds.c jtext.c keys.c partition.c paths.c percent.c readfile.c redis_url.c spawn.c suggest.c users.c) \
+	$(addprefix common/,buf.c cpus.c crc16.c env.c err.c fds.c jtext.c keys.c partition.c paths.c percent.c readfile.c redis_url.c spawn.c suggest.c users.c) \
 	$(addprefix worker/,answer.c exec_exit.c fields.c group.c reply.c task.c)
 $(OUT)/fuzz/%: test/fuzz/fuzz_%.c $(FUZZ_SRC)
 	@mkdir -p $(@D)

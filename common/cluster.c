@@ -1,21 +1,8 @@
 /* cluster.c - see cluster.h. */
 #include "cluster.h"
+#include "crc16.h"
 
 #define HOST_MAX 255
-
-/* CRC16 XMODEM, polynomial 0x1021, as the cluster specification has it. */
-static unsigned crc16(const char *bytes, size_t len)
-{
-	unsigned crc = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		crc ^= (unsigned)(unsigned char)bytes[i] << 8;
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
-		crc &= 0xffff;
-	}
-	return crc;
-}
 
 int cluster_slot(const char *key)
 {

@@ -1,5 +1,6 @@
 /* partition.c - see partition.h. */
 #include "partition.h"
+#include "crc16.h"
 #include "keys.h"
 
 char *partition_stream(const char *queue, int i, int n)
@@ -54,18 +55,6 @@ void partition_id_prefix(int i, int n, struct slice id, char out[PARTITION_PREFI
 	out[0] = '\0';
 	if (n > 1 && is_entry_id(id))
 		snprintf(out, PARTITION_PREFIX_MAX, "%d:", i);
-}
-
-static unsigned crc16(const char *data, size_t len)
-{
-	unsigned crc = 0;
-
-	for (size_t i = 0; i < len; i++) {
-		crc ^= (unsigned)(unsigned char)data[i] << 8;
-		for (int bit = 0; bit < 8; bit++)
-			crc = (crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1) & 0xffff;
-	}
-	return crc;
 }
 
 int partition_of(const char *key, size_t len, int n)
