@@ -139,7 +139,7 @@ static void link_up(struct queue *q, struct rconn *c, struct rconn *other)
 static void link_down(struct queue *q, struct rconn *c, const char *why)
 {
 	q->scripts_loaded = false;
-	q->no_short_way = q->kind->on_lists;
+	q->no_short_way = false;
 	q->arrived = q->kind->on_lists; /* by a read whose answer was lost */
 	q->look_aside_ms = 0;
 	stale_unlinked(&q->stale);
@@ -320,7 +320,6 @@ static struct queue *queue_open(struct worker *w, int partition, const struct qu
 		snprintf(q->what, sizeof(q->what), "queue");
 	q->kind = w->qc->backend == CONF_BACKEND_LIST ? &stream_kind_list : &stream_kind;
 	q->events = events;
-	q->no_short_way = q->kind->on_lists;
 	keys_init(&q->keys, stream);
 	free(stream);
 	buf_init(&q->record);

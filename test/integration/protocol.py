@@ -14,11 +14,18 @@ RELEASED = 10 ** 12
 
 @functools.lru_cache(None)
 def source(name, kind="stream"):
-    texts = []
-    for part in ("_" + kind, "_prelude", name):
+    """As common/scripts/embed puts it together."""
+    def read(part):
         with open(os.path.join(SCRIPTS, part + ".lua"), encoding="ascii") as f:
-            texts.append(f.read())
-    return texts[2] if texts[2].startswith("-- alone") else "\n".join(texts)
+            return f.read()
+    own = "list_" + name if kind == "list" else name
+    text = read(own if os.path.exists(os.path.join(SCRIPTS, own + ".lua")) else name)
+    front = {"stream": ["_stream", "_prelude"], "list": ["_list_keys", "_list", "_prelude"]}[kind]
+    if text.startswith("-- alone"):
+        front = []
+    elif text.startswith("-- keys only"):
+        front = ["_list_keys"]
+    return "\n".join([read(part) for part in front] + [text])
 
 
 # In front of a script: it may use no key that it was not told of (worker/protocol.txt, 7).
@@ -290,7 +297,7 @@ class ListProtocol(Protocol):
     """A queue that is a list: the same, by other means."""
 
     def open(self):
-        self.fetchers = {}
+        self.caller = "me"
         for suffix in ("owners", "tasks", "last_id"):
             setattr(self, suffix, self.server.key(self.queue, suffix))
 
@@ -303,6 +310,7 @@ class ListProtocol(Protocol):
         claim, had = self.claim_key(""), self.server.key(self.queue, "processing:")
         whose = [k[len(claim):] for k in keys if k.startswith(claim)]
         whose += [args[1]] if script in ("settle", "take", "renew") else []
+        whose += [self.caller] if script == "done" else []
         return super().run(script, keys + keys_of_list(self.server, self.queue) +
                            [had + name for name in whose], *args, self.queue,
                            self.server.key(self.queue, ""), self.group)
@@ -341,7 +349,7 @@ class ListProtocol(Protocol):
 
     def state(self):
         out = super().state()
-        del out[self.owners.encode()]  # has times; what else it has is pending
+        out.pop(self.owners.encode(), None)  # has times; what else it has is pending
         return out
 
     def places(self):

@@ -4,8 +4,9 @@ import signal
 
 import pytest
 
+from conftest import on_both
 from links import Links, is_script, is_settling
-from protocol import Protocol, refused, retry
+from protocol import protocol, refused, retry
 from test_so import do, library, wait_done   # noqa: F401  (a fixture among them)
 from waiting import stays, wait_until
 
@@ -27,6 +28,7 @@ def so(sup, links, library):                           # noqa: F811
     return make
 
 
+@on_both
 def test_done_goes_the_short_way(so, server, links, library):   # noqa: F811
     so()
     ids = server.add("q", *[b"x"] * 500)
@@ -45,6 +47,7 @@ def test_with_on_done_ack_the_entries_stay(so, server, links, library):     # no
     assert links.n_script("done") >= 1 and server.xlen("q") == 50
 
 
+@on_both
 @pytest.mark.parametrize("knobs,keys", [
     ("return=1 until=2", {}),                   # it has run before
     ("checkpoint=x", {}), ("progress=x", {}),   # something of it is in Redis
@@ -72,6 +75,7 @@ def test_what_is_not_permitted_changes_nothing_until_it_is(so, server, library, 
     wait_until(lambda: server.counters("q").get("done") == 4)
 
 
+@on_both
 def test_at_out_of_memory_settle_does_it(so, server, library, tmp_path):  # noqa: F811
     so()
     gate = tmp_path / "gate"
@@ -85,13 +89,14 @@ def test_at_out_of_memory_settle_does_it(so, server, library, tmp_path):  # noqa
     assert server.counters("q") == {"done": 4}
 
 
+@on_both
 def test_an_entry_that_somebody_else_acknowledged_is_not_counted(
         so, server, library, tmp_path):                # noqa: F811
     s = so()
     gate = tmp_path / "gate"
     ids = server.add("q", *[do("gate=%s" % gate)] * 4)
     library.wait_started(4)
-    assert server.r.xack("q", "redisq", ids[1]) == 1
+    assert server.acknowledge("q", ids[1]) == 1
     gate.write_text("")
     wait_until(lambda: "1 tasks that are done had been acknowledged" in s.log("q"), 20)
     wait_until(lambda: server.counters("q").get("done") == 3)
@@ -99,10 +104,14 @@ def test_an_entry_that_somebody_else_acknowledged_is_not_counted(
     wait_until(lambda: server.counters("q").get("done") == 4)
 
 
-def test_an_answer_that_is_lost_settles_once(so, server, links, library):  # noqa: F811
+@on_both
+def test_an_answer_that_is_lost_settles_once(so, server, links, library, tmp_path):  # noqa: F811
     so()
+    gate = tmp_path / "gate"
+    ids = server.add("q", *[do("gate=%s" % gate)] * 4)
+    library.wait_started(4)     # or a read is lost, too
     links.hold(is_script("done"))
-    ids = server.add("q", *[b"x"] * 4)
+    gate.write_text("")
     wait_until(links.held)
     wait_until(lambda: server.counters("q").get("done", 0) >= 1)
     links.hold(None)
@@ -113,6 +122,7 @@ def test_an_answer_that_is_lost_settles_once(so, server, links, library):  # noq
     assert library.runs() == {i: 1 for i in ids}
 
 
+@on_both
 def test_one_that_comes_late_counts_nothing_twice(so, server, links, library):  # noqa: F811
     """Its link was given up, and what it says was said again over the next, before it arrived."""
     so(redis={"command_timeout": "1s"})
@@ -129,11 +139,13 @@ def test_one_that_comes_late_counts_nothing_twice(so, server, links, library):  
 
 @pytest.fixture
 def script(server):
-    p = Protocol(server)
+    p = protocol(server)
+    p.caller = "w1"
     p.done = lambda *ids, keep=0: p.run("done", [p.queue, p.counters], p.group, keep, *ids)
     return p
 
 
+@on_both
 def test_any_number_of_copies_counts_once(script):
     script.add(b"a", b"b", b"c")
     ids = [i for i, _ in script.read("w1", 2)]
@@ -143,6 +155,7 @@ def test_any_number_of_copies_counts_once(script):
     assert script.state() == state and script.counter("done") == 2 and script.server.xlen("q") == 1
 
 
+@on_both
 def test_a_late_one_leaves_what_became_of_a_retry(script):
     script.add(b"a")
     task, = script.read("w1", 1)
@@ -156,6 +169,16 @@ def test_a_late_one_leaves_what_became_of_a_retry(script):
 
 @pytest.mark.parametrize("user", ["-hincrby", "-xdel"])
 def test_where_a_command_is_not_permitted_nothing_is_changed(script, user):
+    nothing_is_changed_without(script, user)
+
+
+@pytest.mark.backends("list")
+@pytest.mark.parametrize("user", ["-hincrby", "-lrem", "-zrem", "-hdel", "-hmget"])
+def test_where_a_command_for_lists_is_not_permitted_nothing_is_changed(script, user):
+    nothing_is_changed_without(script, user)
+
+
+def nothing_is_changed_without(script, user):
     script.add(b"a")
     task, = script.read("w1", 1)
     r = script.r
@@ -167,6 +190,7 @@ def test_where_a_command_is_not_permitted_nothing_is_changed(script, user):
     assert script.places() == {"a": ["running"]}
 
 
+@on_both
 def test_a_counter_of_another_kind_costs_no_task(script):
     script.add(b"a")
     task, = script.read("w1", 1)
@@ -196,6 +220,21 @@ def stalled_with_a_settlement_under_way(sup, server, links, journal, gate):
     journal.wait_started(2)
     yield s, task, owner
     os.kill(owner, signal.SIGCONT)
+
+
+@pytest.mark.backends("list")
+def test_a_late_one_leaves_a_task_of_a_list_to_who_has_it_now(
+        stalled_with_a_settlement_under_way, server, links, journal, gate):
+    _, task, owner = stalled_with_a_settlement_under_way
+    links.deliver()
+    assert server.n_pending("q") == 1 and not server.counters("q").get("done")
+    gate.open()
+    wait_until(lambda: server.counters("q") == {"done": 1}, 20, "it counts for the other")
+    os.kill(owner, signal.SIGCONT)
+    another, = server.add("q", b"x")
+    wait_until(lambda: server.counters("q") == {"done": 2}, 20, "each counts once")
+    server.wait_empty("q")
+    assert journal.runs() == {task: 2, another: 1}
 
 
 def test_a_late_one_ends_the_task_for_who_has_it_now(

@@ -339,7 +339,8 @@ def test_a_script_that_was_flushed_is_not_sent_again_behind_a_read(alone, server
     gate.open()
     journal.wait_ended(1)
     wait_done(server, 1, 1)     # it was 2 to 5 s
-    assert server.r.info("clients")["blocked_clients"] == 1 and server.is_empty("q")
+    wait_until(lambda: server.r.info("clients")["blocked_clients"] == 1, 1)
+    assert server.is_empty("q")
 
 
 @on_both
