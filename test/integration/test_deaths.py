@@ -28,6 +28,7 @@ def test_kill_9_of_a_worker_kills_its_handlers_first(sup, server, journal):
     assert row["last_exit"]["cause"] in ("signal", "killed") and row["last_exit"]["signal"] == 9
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_tasks_of_a_killed_worker_run_again(sup, server, journal, gate):
     s = sup(queues={"q": dict(LEASE, handler=journal.handler(), concurrency=2)})
     s.wait_ready(2)
@@ -52,6 +53,7 @@ def test_a_killed_consumer_is_removed_once_its_tasks_ran(sup, server, journal):
                "the dead consumer is gone")
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_kill_9_storm_loses_nothing(sup, server, journal):
     s = sup(queues={"q": dict(LEASE, handler=journal.handler(), concurrency=2)},
             supervisor={"workers": 2, "crash_limit": 1000})
@@ -124,6 +126,7 @@ def test_missing_worker_binary_is_a_crash_of_cause_spawn(sup, server, journal):
     assert row["last_exit"]["cause"] == "spawn"
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_kill_9_of_the_supervisor_leaves_nothing_and_a_new_one_finishes(
         sup, server, journal, gate):
     s = sup(queues={"q": dict(LEASE, handler=journal.handler(), concurrency=2)},

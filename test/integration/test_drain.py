@@ -73,6 +73,7 @@ def test_leases_are_renewed_while_draining(sup, server, journal, gate):
     assert journal.runs() == collections.Counter(ids)
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_at_the_limit_tasks_are_given_back_uncharged(sup, server, journal, gate):
     s = sup(queues={"q": {"handler": journal.handler(), "kill_grace": "300ms"}},
             supervisor={"workers": 1, "drain_timeout": "500ms"})
@@ -122,6 +123,7 @@ def test_repeated_terms_reach_the_task_never(sup, server, journal, gate):
     assert not journal.events("term")
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_stop_while_redis_is_away_ends_and_loses_nothing(sup, server, proxy, journal, gate):
     s = sup(queues={"q": {"handler": journal.handler(), "kill_grace": "300ms", "lease": "2s"}},
             redis={"url": proxy.url}, supervisor={"workers": 1, "drain_timeout": "2s",

@@ -92,6 +92,7 @@ def test_a_long_task_outlives_many_leases_and_a_redis_that_stands_still(
     assert not sum(w["lost_leases"] for w in s.workers("q"))
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_the_tasks_of_a_lost_host_run_again_within_lease_and_15_s(sup, server, journal, gate):
     """Supervisor and workers die at once, as when the machine goes: nobody hands anything over."""
     lost = sup(queues=queue(journal), supervisor={"workers": 1})

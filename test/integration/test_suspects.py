@@ -23,6 +23,7 @@ def letters(server, kind):
     return [{k.decode(): v.decode() for k, v in f.items()} for _, f in server.letters("q", kind)]
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_poison_task_dies_and_no_good_one_with_it(sup, server, journal, workers):
     s = sup(queues=queue(journal, "sleep=5"), supervisor=dict(SUPERVISOR, workers=workers))
@@ -71,6 +72,7 @@ def test_on_crash_is_applied_at_the_first_crash_alone(sup, server, journal, foll
     assert journal.runs()[poison] == 1
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_a_crash_in_company_alone_never_leads_to_a_letter(sup, server, journal, gate):
     """max_crashes = 1: the innocent would be dead after the first crash of their worker."""
     s = sup(queues=queue(journal, str(gate), max_crashes=1),
@@ -100,6 +102,7 @@ def test_the_youngest_suspect_runs_first(sup, server, journal, gate):
     assert [e["id"] for e in journal.starts()[8:]] == ids[::-1]
 
 
+@pytest.mark.backends("stream", "list", "partitions")
 def test_others_go_on_while_a_suspect_runs(sup, server, journal, gate):
     s = sup(queues=queue(journal, concurrency=2), supervisor=dict(SUPERVISOR, workers=2))
     s.wait_ready(2)
