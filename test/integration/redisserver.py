@@ -73,6 +73,8 @@ def version():
 SINCE = dict({"LPOS": (6, 0, 6), "FUNCTION": (7,), "FCALL": (7,), "EVAL_RO": (7,)},
              **{name: (6, 2) for name in ("XAUTOCLAIM", "BLMOVE", "LMOVE", "GETDEL", "GETEX", "COPY",
                                           "ZMSCORE", "HRANDFIELD", "SMISMEMBER")})
+# How a worker waits for an item of a list.
+MOVE = "BLMOVE" if version() >= SINCE["BLMOVE"] else "BRPOPLPUSH"
 
 
 def startable(options):

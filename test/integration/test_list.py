@@ -11,7 +11,7 @@ import redis
 from alone import Alone
 from links import Links
 from protocol import done, letter, protocol, retry
-from redisserver import ROOT, documented
+from redisserver import MOVE, ROOT, documented
 from waiting import stays, wait_until
 
 pytestmark = pytest.mark.backends("list")
@@ -269,7 +269,9 @@ def test_without_blmove_and_client_unblock_it_waits_by_brpoplpush(sup, tmp_path,
         s = sup(server=old, queues=queue(journal), supervisor={"workers": 2})
         s.wait_ready(2)
         wait_until(lambda: old.r.info("clients")["blocked_clients"] == 2)
-        assert old.r.info("commandstats")["cmdstat_brpoplpush"]["calls"] >= 2
+        # Since 7.2 a wait is counted when it has ended.
+        wait_until(lambda: old.r.info("commandstats").get("cmdstat_brpoplpush", {"calls": 0})
+                   ["calls"] >= 2)
         old.lpush("q", *[b"x"] * 10)
         old.wait_empty("q")
         assert sum(journal.runs().values()) == 10
@@ -442,7 +444,7 @@ def test_what_is_moved_during_a_stop_goes_back_and_is_next(alone_behind, server,
     w, links = alone_behind
     w.wait_ready()
     wait_until(lambda: server.r.info("clients")["blocked_clients"] == 1)
-    links.hold(lambda words: words[0] == b"BLMOVE")
+    links.hold(lambda words: words[0] == MOVE.encode())
     server.lpush("q", b"first", b"second")
     wait_until(lambda: links.held() and server.r.llen("q") == 1)
     w.signal(signo)

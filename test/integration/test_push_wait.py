@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 
@@ -213,6 +214,8 @@ def test_an_error_of_lines_says_which_line(up, server, shell):
     server.r.config_set("maxmemory", 0)
     assert said.err.startswith("redisqctl: pushed %d of the first " % n)
     number = int(said.err.split("line ")[1].split(" ")[0])
-    assert "is the first that is missing: Redis refuses it: OOM" in said.err
+    # Before 7.0 that of a script, which pushes into lists, is behind where it happened.
+    assert re.search("is the first that is missing: Redis refuses it: (ERR Error running .*)?OOM",
+                     said.err)
     got = [int(f[b"payload"].split()[0]) for _, f in server.entries("q")]
     assert number == min(set(range(1, 2001)) - set(got)), "the first that is not there"

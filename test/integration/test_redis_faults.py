@@ -300,7 +300,7 @@ OF_LISTS = [
     Row("wrongtype owners", lambda t: t.server.r.rename(t.server.key("q", "owners"), "aside") and
         t.server.r.set(t.server.key("q", "owners"), "a string"),
         lambda t: t.server.r.rename("aside", t.server.key("q", "owners")), says="WRONGTYPE"),
-    Row("noperm wait", acl("-brpoplpush", "-blmove"), acl("+@all"), user=True, commands=100,
+    Row("noperm wait", acl("-brpoplpush", *["-blmove"] * (version() >= (6, 2))), acl("+@all"), user=True, commands=100,
         says="may not use brpoplpush on q; grant it: ACL SETUSER ... +brpoplpush",
         settles=True, some=True),
     Row("noperm fetch", steps(acl("-lrange"), lambda t: t.server.lpush("q", *[b"x"] * 4)),

@@ -6,7 +6,8 @@ import pytest
 
 from conftest import on_both
 from links import Links, is_script, is_settling
-from protocol import protocol, refused, retry
+from protocol import SCRIPTS, protocol, refused, retry, source
+from redisserver import version
 from test_so import do, library, wait_done   # noqa: F401  (a fixture among them)
 from waiting import stays, wait_until
 
@@ -197,6 +198,22 @@ def test_a_counter_of_another_kind_costs_no_task(script):
     script.r.set(script.counters, "x")
     assert "WRONGTYPE " in refused(lambda: script.done(task[0]))
     assert script.places() == {"a": ["running"]}
+
+
+@pytest.mark.parametrize("kind", ["stream", "list"])
+def test_every_script_has_its_effects_replicated(kind):
+    for name in os.listdir(SCRIPTS):
+        if name.endswith(".lua") and not name.startswith("_"):
+            assert "redis.replicate_commands()" in source(name[:-4], kind), name
+
+
+def test_where_effects_are_not_replicated_unless_asked_for_no_task_is_left_half_done(script):
+    script.add(b"a")
+    task, = script.read("w1", 1)
+    if version() < (7,):
+        script.r.config_set("lua-replicate-commands", "no")
+    assert script.done(task[0]) == 1 and script.counter("done") == 1
+    assert script.places() == {}
 
 
 # ---------------------------------------------------------------- late ones

@@ -9,6 +9,7 @@ import pytest
 
 from fakesup import fake, queue  # noqa: F401 (a fixture)
 from conftest import on_both
+from listserver import ListServer
 from redisserver import RedisServer
 from waiting import PATIENCE, elapse, stays, wait_until
 from wallclock import HOUR, WallClock
@@ -128,9 +129,9 @@ def test_the_timers_of_the_supervisor_follow_no_wall_clock(fake, clock, stepping
 # ------------------------------------------------------------------ the clock of Redis
 
 @pytest.fixture
-def jumpy(tmp_path, clock):
+def jumpy(tmp_path, clock, backend):
     """A redis-server on the clock that jumps; the programs under test are not."""
-    server = RedisServer(tmp_path, env=clock.env())
+    server = (ListServer if backend == "list" else RedisServer)(tmp_path, env=clock.env())
     yield server
     server.close()
 

@@ -9,6 +9,7 @@ import procs
 from alone import Alone
 from conftest import on_both
 from links import Links, is_read, is_script, is_settling
+from redisserver import MOVE
 from waiting import PATIENCE, elapse, stays, wait_until
 
 
@@ -503,7 +504,7 @@ FETCHED = [fetched(*[(b"9-%d" % i, b"*2\r\n$7\r\npayload\r\n$1\r\nx\r\n") for i 
 LIES_ABOUT_LISTS = {
     "list_fetch": (FETCHED + ODD + [fetched((b"abc", b"$3\r\nabc\r\n")), fetched((b"", b"*0\r\n")),
                                     b"*2\r\n:1\r\n*1\r\n$3\r\nabc\r\n"], 6),
-    "BLMOVE": (ODD, 4)}
+    MOVE: (ODD, 4)}
 
 
 @on_both
@@ -544,7 +545,7 @@ def answer_oddly(alone, links, server, journal, gate, what):
                   is_script(what), answers]
     if what == "settle":
         server.add("q", *[b"do exit=1 until=2"] * 3)
-    if what in ("done", "BLMOVE", "list_fetch"):
+    if what in ("done", MOVE, "list_fetch"):
         server.add("q", *[b"x"] * (12 if what == "list_fetch" else 3))
     if what == "promote":
         server.add("q", b"do exit=1 until=2")
