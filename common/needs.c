@@ -5,10 +5,13 @@
 
 static const struct need needs[] = {
 #define NEED(acl, who, key, without, ...) \
-	{acl, NEED_##who, NEED_##key, without, {__VA_ARGS__}, false},
+	{acl, NEED_##who, NEED_##key, without, {__VA_ARGS__}, false, false},
 #define LIST_NEED(acl, who, key, without, ...) \
-	{acl, NEED_##who, NEED_##key, without, {__VA_ARGS__}, true},
+	{acl, NEED_##who, NEED_##key, without, {__VA_ARGS__}, true, false},
+#define LIST_PUSH(acl, who, key, without, ...) \
+	{acl, NEED_##who, NEED_##key, without, {__VA_ARGS__}, true, true},
 #include "needs.def"
+#undef LIST_PUSH
 #undef LIST_NEED
 #undef NEED
 };

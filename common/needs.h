@@ -47,6 +47,7 @@ struct need {
 	const char *without;
 	const char *words[NEED_WORDS_MAX + 1]; /* ends with NULL */
 	bool list_only;
+	bool in_multi; /* its form does what it says, unless it is queued and discarded */
 };
 
 enum need_answer {

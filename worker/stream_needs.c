@@ -24,7 +24,8 @@ struct asking {
 /* A transaction on the link that others use is not for trying: EXEC has to tell. */
 static bool is_asked(const struct queue *q, enum need_who who, const struct need *n)
 {
-	return n->who == who && needs_is_for(n, q->kind->on_lists) && !needs_is_multi(n);
+	return n->who == who && needs_is_for(n, q->kind->on_lists) && !needs_is_multi(n) &&
+	       !n->in_multi;
 }
 
 static void next_row(struct asking *a)

@@ -201,9 +201,20 @@ function commands.XGROUP(what, _, _, name)
   if what == 'DELCONSUMER' then return raw('DEL', PROCESSING .. name) end
 end
 
+-- Those that have something, as far as a thousand tasks tell.
+local function consumers()
+  local n, out = {}, {}
+  for _, id in ipairs(raw('ZRANGE', PENDING, 0, 999)) do
+    local p = row(id, 0)
+    if p then n[p[2]] = (n[p[2]] or 0) + 1 end
+  end
+  for who, count in pairs(n) do out[#out + 1] = {'name', who, 'pending', count} end
+  return out
+end
+
 function commands.XINFO(what)
   if what == 'STREAM' then return {'length', length()} end
-  if what == 'CONSUMERS' then return {} end -- none but workers can have anything
+  if what == 'CONSUMERS' then return consumers() end
   -- The next in turn, where it is known when it was added.
   local id = referred(raw('LINDEX', NAME, -1) or '')
   return {{'name', GROUP, 'consumers', raw('HLEN', PREFIX .. 'names'), 'pending', raw('ZCARD', PENDING),

@@ -4,6 +4,7 @@
  *   doctor_server.c  this Redis: version, memory, persistence, replicas, distance, clock, clients
  *   doctor_queue.c   one queue, or one of its partitions: types, group, what is stuck, who is dead,
  *                    the account
+ *   doctor_list.c    what can be wrong only where it is a list, or should be one
  *   doctor_parts.c   its partitions: are they served, what is in others that are not
  *   doctor_cluster.c is the cluster well, and is the queue's slot where it stays?
  *   doctor_names.c   other streams whose name ends in the queue's: a client's prefix
@@ -33,6 +34,7 @@ struct doctor {
 
 int doctor_server(struct doctor *d);
 int doctor_queue(struct doctor *d, const struct conf_queue *q, const struct keys *k);
+int doctor_list(struct doctor *d, const struct conf_queue *q, const struct keys *k);
 /* Nothing where it is none. */
 int doctor_cluster(struct doctor *d, const struct conf_queue *q, const struct keys *k);
 int doctor_names(struct doctor *d, const struct parts *p);

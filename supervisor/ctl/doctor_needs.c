@@ -19,6 +19,16 @@ static int end_transaction(struct doctor *d)
 	return d->e->code ? -1 : 0;
 }
 
+/* MULTI, in front of a row that is but to be queued. 1: it is begun. */
+static int begin_transaction(struct doctor *d)
+{
+	redisReply *r = DOCTOR_ASK(d, "MULTI");
+	bool begun = r && !doctor_error(r);
+
+	redis_free(r);
+	return r ? begun : -1;
+}
+
 /* The answer to one row. -1: Redis is gone. */
 static int try_row(struct doctor *d, const struct conf_queue *q, const struct keys *k,
 		   const struct need *n, enum need_answer *answer)
@@ -27,6 +37,13 @@ static int try_row(struct doctor *d, const struct conf_queue *q, const struct ke
 	struct buf store = BUF_INIT;
 	redisReply *r;
 
+	if (n->in_multi) {
+		int begun = begin_transaction(d);
+
+		*answer = NEED_HAVE; /* as far as can be told: that MULTI is refused is said */
+		if (begun != 1)
+			return begun;
+	}
 	needs_words(n, k, q->group, &store, words);
 	r = doctor_ask(d, words);
 	buf_release(&store);
@@ -34,7 +51,7 @@ static int try_row(struct doctor *d, const struct conf_queue *q, const struct ke
 		return -1;
 	*answer = needs_judge(doctor_error(r));
 	redis_free(r);
-	return needs_is_multi(n) && *answer == NEED_HAVE ? end_transaction(d) : 0;
+	return n->in_multi || (needs_is_multi(n) && *answer == NEED_HAVE) ? end_transaction(d) : 0;
 }
 
 static int look(struct doctor *d, const struct conf_queue *q, const struct keys *k,

@@ -50,8 +50,9 @@ static int look_at_types(const struct patient *p)
 		{p->k->pending, "zset"},
 		{p->k->letters, "hash"},
 		{p->k->last_id, "string"},
+		{p->k->arrived, "list"},
 	};
-	size_t n_rows = ARRAY_LEN(rows) - (on_list ? 0 : 5);
+	size_t n_rows = ARRAY_LEN(rows) - (on_list ? 0 : 6);
 	int n_bad = 0;
 	bool is_told = true;
 
@@ -66,7 +67,7 @@ static int look_at_types(const struct patient *p)
 			n_bad++;
 			finding_bad(
 				p->d->f, "types",
-				i == 0 && strcmp(r->str, "list") == 0
+				i == 0 && !on_list && strcmp(r->str, "list") == 0
 					? "producers must XADD, not LPUSH; or set backend = list"
 					: "move it away with RENAME: workers wait until it is gone",
 				"%s is a %s, not a %s", rows[i].key, r->str, rows[i].type);

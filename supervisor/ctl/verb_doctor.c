@@ -87,7 +87,8 @@ static int look_at_queue(struct doctor *d, const struct parts *p)
 	d->audit = (struct audit){.say = on_account, .arg = d};
 	d->is_audited = true;
 	findings_about(d->f, parts_name(p));
-	if (look_at_each(d, p, doctor_cluster) != 0 || look_at_each(d, p, doctor_queue) != 0)
+	if (look_at_each(d, p, doctor_cluster) != 0 || look_at_each(d, p, doctor_queue) != 0 ||
+	    look_at_each(d, p, doctor_list) != 0)
 		return -1;
 	if (d->is_audited)
 		audit_say_sum(&d->audit, parts_name(p));
