@@ -21,6 +21,7 @@ struct parts {
 	size_t n;
 	bool is_spread; /* they are partitions, by number; else there is one, and no more to say, */
 	int number;     /* but for this where it is the partition of a queue; else -1 */
+	bool is_made;   /* no configuration has the queue: it is what queues are by themselves */
 };
 
 /* All of `q`. */

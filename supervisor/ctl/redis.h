@@ -31,7 +31,9 @@ void redis_close(struct redis *r);
  * with `e`: no answer.
  */
 int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e) ATTR_MUST_CHECK;
-/* redis_open(), for the streams `p` of the queue `name`; NULL with `e`. */
+/* Where no configuration has the queue: notes in `t` if it looks as if it had partitions. */
+void redis_note_parts(struct redis *r, struct target *t, const struct parts *p);
+/* redis_open(), for the streams `p` of the queue `name`, and that; NULL with `e`. */
 struct redis *redis_open_parts(struct target *t, const char *name, struct parts *p, struct err *e);
 bool redis_on_list(const struct redis *r);
 /* From now on what a cluster refuses for now is an answer like any other. */

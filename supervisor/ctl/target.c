@@ -340,6 +340,7 @@ int target_parts(struct target *t, const char *name, struct parts *p, struct err
 {
 	const struct conf *c = target_conf(t, e);
 	const struct conf_queue *q;
+	bool is_made;
 
 	*p = (struct parts){0};
 	if (!c)
@@ -351,11 +352,13 @@ int target_parts(struct target *t, const char *name, struct parts *p, struct err
 			return 0;
 		}
 	}
+	is_made = !conf_queue(c, name);
 	q = target_queue(t, name, e);
 	if (!q)
 		return -1;
 	if (partition_check(q->name, q->partitions, e) != 0)
 		return -1;
 	parts_init(p, q);
+	p->is_made = is_made;
 	return 0;
 }

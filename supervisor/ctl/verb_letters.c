@@ -61,11 +61,14 @@ static void add_row(const struct letters *l, struct table *t, const struct entry
 {
 	const redisReply *f = row->reply->element[1];
 	struct slice died = entry_field(f, "redisq.died_at");
+	struct slice own = entry_field(f, "redisq.id");
 	char *id = parts_id(&l->parts, row->part, entry_id(row->reply));
+	char *task = xmemdup0(own.data, own.len);
+	char *label = parts_label(&l->parts, row->part, task);
 	struct buf b = BUF_INIT;
 
 	table_cell(t, id);
-	out_bytes(&b, entry_field(f, "redisq.id"), 32);
+	out_bytes(&b, slice_str(label), 32);
 	table_cell(t, b.data);
 	buf_clear(&b);
 	out_bytes(&b, entry_field(f, "redisq.reason"), 16);
@@ -81,6 +84,8 @@ static void add_row(const struct letters *l, struct table *t, const struct entry
 	table_cell(t, b.data);
 	buf_release(&b);
 	free(id);
+	free(task);
+	free(label);
 }
 
 static json_t *letter_json(const struct letters *l, size_t part, const redisReply *entry)

@@ -287,13 +287,9 @@ static int outcome(struct push *p)
 static int wait_and_print(struct push *p)
 {
 	const char *id = field(p->options, "redisq.id");
-	char *called = parts_id(&p->parts, p->part, id ? id : p->last_id);
-	char *label = parts_label(&p->parts, p->part, id ? id : p->last_id);
-	struct waited w = {.queue = p->queue,
-			   .stream = p->parts.v[p->part].name,
+	struct waited w = {.parts = &p->parts,
+			   .part = p->part,
 			   .id = id ? id : p->last_id,
-			   .label = label,
-			   .called = called,
 			   .entry = p->last_id};
 	struct buf result = BUF_INIT;
 	int rc = wait_for_end(p->redis, &w, &result, p->e);
@@ -303,8 +299,6 @@ static int wait_and_print(struct push *p)
 	if (rc == 0)
 		out_write(&result);
 	buf_release(&result);
-	free(called);
-	free(label);
 	return rc;
 }
 
@@ -377,18 +371,13 @@ static int check_wait(const struct options *o, struct err *e)
 static int forget_earlier(struct push *p)
 {
 	const char *id = field(p->options, "redisq.id");
-	struct waited w = {.stream = p->parts.v[p->part].name, .id = id};
-	char *label;
-	int rc;
+	struct waited w = {.parts = &p->parts, .part = p->part, .id = id};
 
 	if (!p->options->wait || !id)
 		return 0;
 	if (redis_serve(p->redis, &p->parts.v[p->part], p->e) != 0)
 		return -1;
-	w.label = label = parts_label(&p->parts, p->part, id);
-	rc = wait_forget(p->redis, &w, p->e);
-	free(label);
-	return rc;
+	return wait_forget(p->redis, &w, p->e);
 }
 
 /* Where to begin, and whether to go on from there. */

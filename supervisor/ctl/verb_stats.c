@@ -326,8 +326,10 @@ static int print_stats(struct ctl *c, struct redis *redis, const char *const *na
 		struct parts p;
 
 		rc = target_parts(&c->target, names[i], &p, e);
-		if (rc == 0)
+		if (rc == 0) {
+			redis_note_parts(redis, &c->target, &p);
 			rc = add_queue(&r, &p, e);
+		}
 		parts_release(&p);
 	}
 	if (rc == 0)

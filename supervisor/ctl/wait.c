@@ -30,10 +30,18 @@ static void catch_signals(bool on)
 	sigaction(SIGTERM, &a, NULL);
 }
 
+static const char *stream_of(const struct waited *w)
+{
+	return w->parts->v[w->part].name;
+}
+
 static void leave(const struct waited *w)
 {
-	fprintf(stderr, "redisqctl: task %s goes on; see redisqctl show %s %s\n", w->called,
-		w->queue, w->called);
+	char *task = parts_id(w->parts, w->part, w->id);
+
+	fprintf(stderr, "redisqctl: task %s goes on; see redisqctl show %s %s\n", task,
+		parts_name(w->parts), task);
+	free(task);
 	catch_signals(false);
 	raise((int)interrupted);
 }
@@ -47,10 +55,12 @@ static void say_progress(struct redis *r, const struct keys *k, const struct wai
 	redisReply *p = redis_ask(r, &ignored, "HGET", k->progress, w->entry);
 	struct slice text = redis_text(p);
 	struct buf line = BUF_INIT;
+	char *task = parts_id(w->parts, w->part, w->id);
 
 	buf_adds(&line, "\r\033[Ktask ");
-	buf_adds(&line, w->called);
+	buf_adds(&line, task);
 	buf_adds(&line, ": ");
+	free(task);
 	if (text.len)
 		entry_print_said(&line, text, PROGRESS_SHOWN);
 	else
@@ -68,18 +78,26 @@ static void say_progress(struct redis *r, const struct keys *k, const struct wai
 /* "dead 17-0 rejected no such user" */
 static int failed(const struct waited *w, const char *text, struct err *e)
 {
-	char place[8] = "", letter[64] = "", reason[32] = "";
+	char place[8] = "", entry[64] = "", reason[32] = "";
 	int at = 0;
+	int n = sscanf(text, "%7s %63s %31s %n", place, entry, reason, &at);
+	char *task = parts_id(w->parts, w->part, w->id);
+	char *letter = parts_id(w->parts, w->part, entry);
+	const char *queue = parts_name(w->parts);
 
-	if (sscanf(text, "%7s %63s %31s %n", place, letter, reason, &at) < 3)
-		return err_set(e, EXIT_FORCED, "task %s failed: %.300s", w->called, text);
-	if (strcmp(place, "held") == 0)
-		return err_set(e, EXIT_FORCED,
-			       "task %s is held (%s): %.300s; see redisqctl held show %s %s",
-			       w->called, reason, text + at, w->stream, letter);
-	return err_set(e, EXIT_FORCED,
-		       "task %s is a dead letter (%s): %.300s; see redisqctl dead show %s %s",
-		       w->called, reason, text + at, w->stream, letter);
+	if (n < 3)
+		err_set(e, EXIT_FORCED, "task %s failed: %.300s", task, text);
+	else if (strcmp(place, "held") == 0)
+		err_set(e, EXIT_FORCED,
+			"task %s is held (%s): %.300s; see redisqctl held show %s %s", task, reason,
+			text + at, queue, letter);
+	else
+		err_set(e, EXIT_FORCED,
+			"task %s is a dead letter (%s): %.300s; see redisqctl dead show %s %s",
+			task, reason, text + at, queue, letter);
+	free(task);
+	free(letter);
+	return -1;
 }
 
 enum look { LOOK_AGAIN, LOOK_DONE, LOOK_FAILED, LOOK_LOST };
@@ -91,15 +109,17 @@ struct ends {
 
 static void ends_init(struct ends *ends, const struct waited *w)
 {
-	const char *const ids[] = {w->id, w->label};
+	char *label = parts_label(w->parts, w->part, w->id);
+	const char *const ids[] = {w->id, label};
 	struct keys k;
 
-	keys_init(&k, w->stream);
+	keys_init(&k, stream_of(w));
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		ends->key[2 * i] = xasprintf("%s%s", k.result, ids[i]);
 		ends->key[2 * i + 1] = xasprintf("%s%s", k.failed, ids[i]);
 	}
 	keys_release(&k);
+	free(label);
 }
 
 static void ends_release(struct ends *ends)
@@ -170,7 +190,7 @@ int wait_for_end(struct redis *r, const struct waited *w, struct buf *result, st
 	struct keys k;
 	enum look seen;
 
-	keys_init(&k, w->stream);
+	keys_init(&k, stream_of(w));
 	ends_init(&ends, w);
 	catch_signals(true);
 	seen = look_on(r, &ends, &k, w, result, e);

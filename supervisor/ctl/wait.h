@@ -18,12 +18,10 @@
 #define WAIT_TTL_MIN_MS (2 * WAIT_LOST_MS)
 
 struct waited {
-	const char *queue;  /* all borrowed */
-	const char *stream; /* that of the queue, or of one of its partitions */
-	const char *id;     /* the task's, */
-	const char *label;  /* what workers call it, */
-	const char *called; /* and how the user names it: with its partition */
-	const char *entry;  /* its first entry's */
+	const struct parts *parts; /* all borrowed */
+	size_t part;               /* where it is */
+	const char *id;            /* the task's */
+	const char *entry;         /* its first entry's */
 };
 
 /* Forgets the end of an earlier task of that id. */

@@ -138,6 +138,18 @@ def test_the_first_line_that_is_missing_is_named(spread, server):
     assert line <= N and done == server.xlen("q:0") + server.xlen("q:2") and first >= line
 
 
+@pytest.mark.parametrize("words", [("push", "q", "x"), ("stats", "q"), ("dead", "list", "q")])
+def test_who_does_not_know_of_the_partitions_is_told_that_there_may_be_some(spread, server, words):
+    q = spread()
+    bare = "-s", "redis.url=" + server.url
+    assert q.s.ctl(*bare, *words, config=False, check=0).err == ""
+    server.add("q:0", b"x")
+    assert q.s.ctl(*bare, *words, config=False, check=0).err == (
+        "redisqctl: q:0 is there: if q has partitions, say the file that tells so: -c FILE\n")
+    for args in (("-c", q.path), (*bare, "-s", "queue.partitions=3")):
+        assert q.s.ctl(*args, *words, config=False, check=0).err == ""
+
+
 # ---------------------------------------------------------------- waiting for the end
 
 @pytest.fixture
@@ -151,6 +163,7 @@ def test_wait_brings_the_result_and_what_it_says_otherwise_works(spread, shell):
     for part in range(N):
         said = q.ctl("push", "q", "--partition", part, "--wait", "exit 65", check=1).err
         assert "task %d:" % part in said and "is a dead letter (rejected)" in said
+        assert "see redisqctl dead show q %d:" % part in said
         words = said.strip().split("redisqctl ")[-1].split(" ")
         assert "exit 65" in q.ctl(*words).out, "what it says to do works"
 
@@ -327,6 +340,14 @@ def test_letters_are_one_list_and_go_back_where_they_were(spread, server, where,
     assert q.xlens() == [0, 1, 1] and len(server.letters("q:0", where)) == 1
     assert "1 %s task put back on q," % where in q.ctl(where, again, "q", "--all").out
     assert q.xlens() == [1, 1, 1]
+
+
+def test_the_task_of_a_letter_is_called_as_in_the_logs(spread):
+    q = spread()
+    q.bury(1, "10-0")
+    q.bury(2, "11-0", id="order-7")
+    assert [r[1] for r in told(q.ctl("dead", "list", "q").out)] == ["1:" + SAME, "order-7"]
+    assert q.json("dead", "show", "q", "1:" + SAME)[0]["entry"] == "10-0"
 
 
 def test_all_letters_are_put_back_each_in_its_partition(spread, server):
