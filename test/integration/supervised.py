@@ -55,7 +55,7 @@ class Supervisor:
         self.redis = dict({"url": server.url} if server else {}, **(redis or {}))
         if server and ini and not {"username", "password", "password_file"} & set(self.redis) and \
                 "@" not in self.redis["url"]:
-            self.redis.update(server.credentials(self.queues))
+            self.redis.update(server.credentials(self.streams()))
         self.env = self.clean_env(env)
         self.args = [str(a) for a in args]
         self.with_ini = ini
@@ -82,10 +82,16 @@ class Supervisor:
         return env
 
     # ---- configuration
+    def streams(self):
+        """What the queues are in Redis."""
+        return [s for q, keys in self.queues.items()
+                for s in ([q] if int(keys.get("partitions", 1)) == 1 else
+                          ["%s:%d" % (q, i) for i in range(int(keys["partitions"]))])]
+
     def write_ini(self, text=None):
         """Writes the file from the dictionaries, or `text` as it is."""
         if self.server and self.redis.get("username") == "worker":
-            self.server.credentials(self.queues)
+            self.server.credentials(self.streams())
         if text is None:
             parts = ["[supervisor]"] + ["%s = %s" % kv for kv in self.supervisor.items()]
             parts += ["", "[redis]"] + ["%s = %s" % kv for kv in self.redis.items()]

@@ -484,6 +484,7 @@ def test_a_worker_with_the_old_number_runs_what_is_left(sup, server, journal, tm
     """What doctor says to do about tasks from before there were partitions."""
     server.add("q", *[b"x"] * 5)
     s = sup(start=False, queues={"q": {"handler": journal.handler(), "partitions": 3}})
+    server.permit("~q", "~{q}:*")
     worker = subprocess.Popen([os.path.join(s.build, "redisq-worker"), "-c", s.ini, "-q", "q"],
                               env=dict(s.env, REDISQ_QUEUE_PARTITIONS="1"), stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -493,6 +494,44 @@ def test_a_worker_with_the_old_number_runs_what_is_left(sup, server, journal, tm
     finally:
         worker.terminate()
         assert worker.wait(30) == 0
+
+
+# ---------------------------------------------------------------- with the workers themselves
+
+@pytest.mark.backends("stream", "list")
+def test_workers_and_redisqctl_mean_the_same_partitions(sup, server, journal, gate):
+    s = sup(queues={"q": {"handler": journal.handler(), "partitions": N, "retry_delay": "1h",
+                          "retry_delay_max": "1h", "concurrency": 4}}, supervisor={"workers": 1})
+    s.wait_ready(1)
+
+    def ask(*args):
+        return json.loads(s.ctl(*args, "--json", check=0).out)
+
+    assert "pushed 30 tasks" in s.ctl("push", "q", "--lines", input=b"do\n" * 30, check=0).out
+    wait_until(lambda: ask("stats", "q")["done"] == 30, 30, "all are done")
+    assert [p["done"] for p in ask("stats", "q")["partitions"]] == [10] * N
+    ids = [s.ctl("push", "q", "--partition", i, "do gate=%s" % gate.path, check=0).out.strip()
+           for i in range(N)]
+    wait_until(lambda: len(journal.running()) == N, 20, "they run")
+    if server.backend == "stream":
+        assert set(ids) <= {e["id"] for e in journal.starts()}, "handlers have what push prints"
+        assert [r[0] for r in told(s.ctl("pending", "q", check=0).out)] == ids
+        assert [ask("show", "q", id)["state"] for id in ids] == ["running"] * N
+    assert ask("stats", "q")["running"] == N and len(ask("pending", "q")) == N
+    gate.open()
+    said = s.ctl("push", "q", "--key", "k", "--wait", "do say=hello exit=65", check=1).err
+    part = binascii.crc_hqx(b"k", 0) % N
+    assert "task %d:" % part in said and "dead letter (rejected)" in said
+    letter = told(s.ctl("dead", "list", "q", check=0).out)[0]
+    assert letter[0].startswith("%d:" % part) and letter[1].startswith("%d:" % part)
+    assert "hello" in s.ctl("logs", "--task", letter[1], check=0).out
+    assert "1 dead task put back" in s.ctl("dead", "retry", "q", letter[1], check=0).out
+    wait_until(lambda: ask("stats", "q")["dead"] == 1, 20, "it has died again")
+    s.ctl("push", "q", "do exit=1", check=0)
+    wait_until(lambda: ask("stats", "q")["delayed"] == 1, 20, "it waits for its next attempt")
+    s.ctl("audit", "q", check=0)
+    found = json.loads(s.ctl("doctor", "q", "--json").out)["findings"]
+    assert [f for f in found if f["state"] == "bad" and f["queue"]] == []
 
 
 # ---------------------------------------------------------------- on the nodes of a cluster
