@@ -14,9 +14,10 @@
 /* What is in streams that are not served. */
 struct leftover {
 	const struct conf_queue *queue; /* borrowed */
+	bool is_all;                    /* none was overlooked */
 	struct place {
 		bool is_there;
-		bool is_refused;
+		bool is_refused; /* it cannot be asked */
 		int64_t tasks;   /* waiting, handed out, delayed */
 		int64_t letters; /* dead, held */
 	} places[N_PLACES];
@@ -79,6 +80,29 @@ static int note_key(struct doctor *d, const char *key, void *arg)
 		l->places[i].is_there = true;
 	buf_release(&name);
 	return 0;
+}
+
+static int find_keys(struct doctor *d, struct leftover *l)
+{
+	struct buf why = BUF_INIT;
+	int seen = doctor_scan(d, l->queue->name, true, note_key, l, &why);
+
+	buf_release(&why); /* doctor_names.c says it */
+	l->is_all = seen == SCANNED_ALL;
+	return seen < 0 ? -1 : 0;
+}
+
+/* A scan sees one node of a cluster: there each of them is asked for by its name. */
+static void find_names(const struct doctor *d, struct leftover *l)
+{
+	for (int i = 0; i < N_PLACES; i++) {
+		char *name = name_of(l->queue, i);
+
+		l->places[i].is_there =
+			!is_served(l->queue, i) && (i == WHOLE || !conf_queue(d->conf, name));
+		free(name);
+	}
+	l->is_all = true;
 }
 
 /* ------------------------------------------------------------------ what is in them */
@@ -213,54 +237,93 @@ static int say_range(struct doctor *d, const struct leftover *l, int from, int t
 	return n;
 }
 
-static void say_refused(struct doctor *d, const struct leftover *l, bool *is_told)
+static void say_refused(struct doctor *d, struct leftover *l)
 {
-	for (int i = 0; i < N_PLACES && *is_told; i++) {
+	struct buf names = BUF_INIT;
+	int n = 0;
+
+	for (int i = 0; i < N_PLACES; i++) {
 		char *name = name_of(l->queue, i);
 
-		if (l->places[i].is_refused) {
-			finding_unknown(d->f, "partitions", "what is in %s, no access", name);
-			*is_told = false;
-		}
+		if (l->places[i].is_refused && n++ < SHOWN)
+			buf_addf(&names, "%s%s", n > 1 ? ", " : "", name);
 		free(name);
 	}
+	if (n > 0)
+		finding_unknown(d->f, "partitions", "what is left in %s%s, no access", names.data,
+				n > SHOWN ? ", ..." : "");
+	l->is_all &= n == 0;
+	buf_release(&names);
 }
 
-static int look_at_leftover(struct doctor *d, const struct conf_queue *q, struct leftover *l)
+static int look_at_leftover(struct doctor *d, const struct conf_queue *q)
 {
-	struct buf why = BUF_INIT;
-	int seen = doctor_scan(d, q->name, true, note_key, l, &why);
-	bool is_told = seen == SCANNED_ALL;
-	int found = 0;
+	struct leftover l = {.queue = q};
+	int found;
 
-	buf_release(&why); /* doctor_names.c says it */
-	if (seen < 0)
+	if (redis_is_cluster(d->r))
+		find_names(d, &l);
+	else if (find_keys(d, &l) != 0)
 		return -1;
 	for (int i = 0; i < N_PLACES; i++)
-		if (l->places[i].is_there && look_into(d, q, i, &l->places[i]) != 0)
+		if (l.places[i].is_there && look_into(d, q, i, &l.places[i]) != 0)
 			return -1;
-	found = say_range(d, l, 0, PARTITIONS_MAX) + say_range(d, l, WHOLE, N_PLACES);
-	say_refused(d, l, &is_told);
-	if (!found && is_told && q->partitions > 1)
+	found = say_range(d, &l, 0, PARTITIONS_MAX) + say_range(d, &l, WHOLE, N_PLACES);
+	say_refused(d, &l);
+	if (!found && l.is_all && q->partitions > 1)
 		finding_fine(d->f, "partitions", "%d, and nothing is left in other streams",
 			     q->partitions);
 	return 0;
 }
 
+/* ------------------------------------------------------------------ where they are */
+
+/* How the partitions lie on the nodes of a cluster. */
+static int look_at_places(struct doctor *d, const struct parts *p)
+{
+	struct strv nodes = {0};
+	int *n = xcalloc(p->n, sizeof(*n));
+	struct buf text = BUF_INIT;
+	int rc = 0;
+
+	for (size_t i = 0; i < p->n && rc == 0; i++) {
+		size_t k = 0;
+
+		rc = redis_serve(d->r, &p->v[i], d->e);
+		while (k < nodes.n && strcmp(nodes.v[k], redis_where(d->r)) != 0)
+			k++;
+		if (k == nodes.n)
+			strv_add(&nodes, redis_where(d->r));
+		n[k]++;
+	}
+	for (size_t k = 0; k < nodes.n; k++)
+		buf_addf(&text, "%s%d at %s", k ? ", " : "", n[k], nodes.v[k]);
+	if (rc == 0 && nodes.n == 1)
+		finding_note(d->f, "partitions",
+			     "all of them are at one node, %s: the others do not share the work",
+			     nodes.v[0]);
+	else if (rc == 0)
+		finding_fine(d->f, "partitions", "%s", text.data);
+	buf_release(&text);
+	strv_release(&nodes);
+	free(n);
+	return rc;
+}
+
 int doctor_parts(struct doctor *d, const struct parts *p)
 {
 	const struct conf_queue *q = p->queue;
-	struct leftover l = {.queue = q};
 
 	if (p->number >= 0) /* one partition alone: the others are not looked at */
 		return 0;
 	if (q->concurrency < q->partitions)
-		finding_note(
-			d->f, "partitions",
-			"concurrency %d is lower than the %d partitions: a task may wait up to "
-			"a second for a worker to come round",
-			q->concurrency, q->partitions);
+		finding_note(d->f, "partitions",
+			     "concurrency %d is lower than the %d partitions: a task may wait up "
+			     "to a second for a worker to come round",
+			     q->concurrency, q->partitions);
+	if (p->is_spread && redis_is_cluster(d->r) && look_at_places(d, p) != 0)
+		return -1;
 	if (redis_serve(d->r, &p->v[0], d->e) != 0)
 		return -1;
-	return look_at_leftover(d, q, &l);
+	return look_at_leftover(d, q);
 }

@@ -104,7 +104,7 @@ def test_one_can_say_which_partition(spread, server):
     assert "not a number" in q.ctl("push", "q", "--partition", "-1", "x", check=64).err
     assert "no partitions" in q.ctl("push", "other", "--partition", "1", "x", check=64).err
     assert "no partitions" in q.ctl("push", "q:1", "--partition", "1", "x", check=64).err
-    assert q.xlens() == [0, 1, 1] and not server.r.exists("q", "other")
+    assert q.xlens() == [0, 1, 1] and server.xlen("q") == server.xlen("other") == 0
 
 
 def test_lines_go_to_the_partitions_in_turn(spread, server):
@@ -377,14 +377,15 @@ def test_a_letter_that_several_partitions_have_is_not_guessed(spread, server):
 # ---------------------------------------------------------------- doctor
 
 def findings(q, *args):
-    """{check: [finding]} of queue q."""
+    """{check: [finding]} of queue q; but for where it is, of which every cluster is told."""
     done = q.ctl("doctor", "q", "--json", *args, check=None)
     answer = json.loads(done.out)
     bad = [f for f in answer["findings"] if f["state"] == "bad" and f["queue"]]
     found = {}
     for f in answer["findings"]:
         assert f["queue"] in (None, "q") and (f["do"] is not None) == (f["state"] == "bad")
-        found.setdefault(f["check"], []).append(f)
+        if not f["text"].startswith("all of them are at one node"):
+            found.setdefault(f["check"], []).append(f)
     return found, bad
 
 
@@ -580,5 +581,15 @@ def test_every_verb_finds_the_partitions_on_their_nodes(masters, sup, journal):
     s.ctl("dead", "drop", q, *[r["redisq.id"] for r in
                                (f["fields"] for f in ask("dead", "list", q))], check=0)
     assert ask("pending", q) == [] and ask("stats", q)["delayed"] == N
+    found = json.loads(s.ctl("doctor", q, "--json").out)["findings"]
+    assert [f["text"] for f in found if f["queue"] and f["state"] == "bad"] == []
+    said = [f["text"] for f in found if f["check"] == "partitions"]
+    assert len(said) == 2 and said[1] == "3, and nothing is left in other streams"
+    assert all("1 at redis://127.0.0.1:%d/0" % n.port in said[0] for n in nodes)
+    masters.owner(q).add(q, b"x")
+    masters.owner(q + ":40").add(q + ":40", b"x")
+    said = "".join(f["text"] for f in json.loads(s.ctl("doctor", q, "--json", check=1).out)["findings"]
+                   if f["check"] == "partitions" and f["state"] == "bad")
+    assert "1 tasks are in %s:40" % q in said and "1 tasks are in %s itself" % q in said
     assert "accepted 309 = done 303 + dead 0 + dropped 3" in s.ctl("audit", q, check=0).out or \
         "309 tasks in all places" in s.ctl("audit", q, check=0).out
