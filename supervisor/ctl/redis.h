@@ -55,7 +55,6 @@ redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int 
 #define REDIS_MULTI_WORDS 8
 redisReply *redis_multi(struct redis *r, struct err *e,
 			const char *const (*commands)[REDIS_MULTI_WORDS], size_t n);
-void redis_free(redisReply *reply);
 
 /* -1 with `e`: the link is down and does not come back at once. */
 int redis_ready(struct redis *r, struct err *e) ATTR_MUST_CHECK;
@@ -69,6 +68,10 @@ void redis_pause(struct redis *r, int64_t ms);
 /* Why the link went down the last time; "" = never. */
 const char *redis_why(const struct redis *r);
 
+/* From here on redis_reply.c. A copy that redis_free() frees, as all replies above; it takes NULL.
+ */
+redisReply *redis_copy(const redisReply *reply);
+void redis_free(redisReply *reply);
 /* The value of `field` in a reply that is a list of names and values (XINFO), or NULL. */
 const redisReply *redis_field(const redisReply *list, const char *field);
 int64_t redis_int(const redisReply *reply, int64_t otherwise);
