@@ -74,4 +74,5 @@ end
 local ok, out = pcall(fetch)
 if ok then return {1, out} end
 local said = type(out) == 'table' and out.err or out
-return string.find(said, 'WRONGTYPE', 1, true) and culprit() or server.error_reply(said)
+local named = string.find(said, 'WRONGTYPE', 1, true) and culprit()
+return named or error(out, 0)
