@@ -388,8 +388,10 @@ void rconn_watch_master(struct rconn *c)
 	c->watches = true;
 }
 
-void rconn_hurry(struct rconn *c)
+void rconn_hurry(struct rconn *c, const struct rconn *other)
 {
+	if (other && c->state != READY)
+		link_follow(c, other);
 	if (c->state == WAITING)
 		link_step(c, ON_RETRY, "no need to wait longer");
 }

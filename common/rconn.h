@@ -23,8 +23,8 @@
  * of the key is one of the greeting's words. A node has connect_timeout, or less as long as there
  * are others. When a later reply says MOVED its callback gets it as any error, which means that
  * nothing was done; the link falls at the end of the turn and comes back at the node that was
- * named, at once. ASK, TRYAGAIN and CLUSTERDOWN are the owner's to wait out; at greeting the link
- * does.
+ * named, at once. After CLUSTERDOWN it falls, too, for the other nodes may know better. ASK and
+ * TRYAGAIN are the owner's to wait out; at greeting the link does.
  *
  * Commands are queued and go out together in one write at the end of the loop turn (or at
  * rconn_flush()); replies come in order. Every command has a deadline on the monotonic clock: at
@@ -83,8 +83,9 @@ void rconn_drop_to(struct rconn *c, const struct rconn *other, const char *why);
  * moved. */
 void rconn_watch_master(struct rconn *c);
 
-/* There is reason to believe that Redis can be reached again: ends a back-off. */
-void rconn_hurry(struct rconn *c);
+/* There is reason to believe that Redis can be reached again: ends a back-off. `other` (may be
+ * NULL): in a cluster, where that is; a try under way goes there next. */
+void rconn_hurry(struct rconn *c, const struct rconn *other);
 
 bool rconn_is_ready(const struct rconn *c);
 /* CLIENT ID of the present link, 0 = unknown. */

@@ -129,8 +129,8 @@ static void command_reply(struct rconn *c, const redisReply *r)
 
 	if (r->type == REDIS_REPLY_ERROR)
 		resp_error_text(r, NULL, text);
-	if (c->addr.cluster && strncmp(text, "MOVED ", 6) == 0)
-		link_moved(c, text); /* at the end of the turn */
+	if (c->addr.cluster && text[0])
+		link_heard_error(c, text); /* falls at the end of the turn, if it has to */
 	if (!fifo_pop(&c->pending, &p))
 		link_fail(c, TROUBLE_LINK, "%s",
 			  text[0] ? text : "Redis sent a reply to no command");

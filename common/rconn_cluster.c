@@ -131,6 +131,16 @@ void link_moved(struct rconn *c, const char *error)
 	free(place.host);
 }
 
+void link_heard_error(struct rconn *c, const char *error)
+{
+	/* A node that was cut off from the others finds the cluster down, while these may have
+	 * given its slots to another: they are asked, too. */
+	if (strncmp(error, "MOVED ", 6) == 0)
+		link_moved(c, error);
+	else if (strncmp(error, "CLUSTERDOWN", 11) == 0)
+		link_fail(c, TROUBLE_CLUSTER, "%.200s", error);
+}
+
 void link_learn_nodes(struct rconn *c, const struct redisReply *slots)
 {
 	if (c->cluster)

@@ -134,6 +134,8 @@ int64_t link_patience_ms(const struct rconn *c);
 int64_t link_fall_delay_ms(struct rconn *c);
 /* The server at hand says MOVED or ASK: the link falls. In a cluster only. */
 void link_moved(struct rconn *c, const char *error);
+/* An error has come as reply to a command: does it mean that we are at the wrong node? */
+void link_heard_error(struct rconn *c, const char *error);
 /* CLUSTER SLOTS has been answered. */
 void link_learn_nodes(struct rconn *c, const struct redisReply *slots);
 /* The link is ready. */

@@ -114,7 +114,7 @@ static void publish_links(struct queue *q)
 /* The other one need not wait any longer; nor may it stay where `c` has not found the master. */
 static void link_up(struct queue *q, struct rconn *c, struct rconn *other)
 {
-	rconn_hurry(other);
+	rconn_hurry(other, c);
 	if (rconn_is_ready(other) && !rconn_same_server(c, other))
 		rconn_drop_to(other, c, "the other link has found Redis elsewhere");
 	publish_links(q);

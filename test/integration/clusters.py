@@ -4,6 +4,7 @@ import random
 import re
 import socket
 import threading
+import time
 
 import redis
 
@@ -135,6 +136,20 @@ class Cluster:
                 return None
             return new
         return wait_until(fact, 30, "a replica was promoted")
+
+    def fail_over(self, old, key="q"):
+        """By hand, without any loss; the new owner. It is tried again: on a machine with much to do
+        the replica may not come abreast in the five seconds it has."""
+        asked = []
+
+        def fact():
+            replica = self.replica_of(old)
+            if replica and (not asked or time.monotonic() - asked[-1] > 6):
+                replica.r.execute_command("CLUSTER", "FAILOVER")
+                asked.append(time.monotonic())
+            return self.owner(key) is not old
+        wait_until(fact, 40, "the failover has begun")
+        return self.wait_failed_over(old, key)
 
     def url(self, *nodes, scheme="cluster"):
         return "%s://%s" % (scheme, ",".join("127.0.0.1:%d" % n.port

@@ -55,11 +55,18 @@ class _Knowing(redis.UnixDomainSocketConnection):
 
 def documented(part):
     """The permissions in worker/protocol.txt: of "worker", what it can do without ("option"),
-    what redisqctl has besides ("ctl"), and what is needed for lists ("list")."""
+    what redisqctl has besides ("ctl"), what is needed for lists ("list"), and what is of use in a
+    cluster ("cluster")."""
     with open(os.path.join(ROOT, "worker", "protocol.txt"), encoding="utf-8") as f:
         text = f.read().split("12. Permissions\n")[1]
     blocks = [b.split() for b in re.findall(r"(?m)(?:^      \+.*\n)+", text)]
-    return dict(zip(("worker", "option", "ctl", "list"), blocks))[part]
+    found = dict(zip(("worker", "option", "ctl", "list", "cluster"), blocks))
+    return found[part]
+
+
+def optional():
+    """What a worker can do without, where the tests run."""
+    return documented("option") + (documented("cluster") if IN_CLUSTER else [])
 
 
 @functools.lru_cache(None)
@@ -215,7 +222,7 @@ class RedisServer:
         """Saves, stops, and starts with so much to read that it says LOADING for seconds."""
         # 6.0 answers nobody before it has read 2 MB.
         often = version() >= (6, 2)
-        with self.r.pipeline() as p:
+        with self.r.pipeline(transaction=False) as p:
             for n in range(3000):
                 p.set("fill%d" % n, "x" if often else os.urandom(10000))
             p.execute()

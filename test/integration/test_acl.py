@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from redisserver import ROOT, RedisServer, documented
+from redisserver import ROOT, RedisServer, documented, optional
 from waiting import wait_until
 
 FAST = {"retry_delay": "50ms", "retry_jitter": "0%", "breaker_failures": 0, "max_attempts": 2,
@@ -72,7 +72,7 @@ def test_the_documented_permissions_are_those_that_are_tried(server):
 
 def test_a_worker_lives_on_the_documented_permissions(sup, server, journal, gate):
     s = sup(queues={"q": dict(FAST, handler=journal.handler())},
-            redis=a_worker(server, *documented("option")))
+            redis=a_worker(server, *optional()))
     a_whole_life(s, server, journal, gate)
     assert denied(server) == set(), "they are not enough"
 
@@ -81,7 +81,7 @@ def test_a_worker_lives_without_what_it_can_do_without(sup, server, journal, gat
     s = sup(queues={"q": dict(FAST, handler=journal.handler())}, redis=a_worker(server))
     a_whole_life(s, server, journal, gate)
     plain = {o.split("|")[0] for o in denied(server)}
-    assert plain <= {o[1:].split("|")[0] for o in documented("option")}
+    assert plain <= {o[1:].split("|")[0] for o in optional()}
     said = [line for line in s.log("q").splitlines() if "does not let us use" in line]
     pids = [line.split()[2] for line in said]
     assert len(pids) == len(set(pids)) == 5, "once for each process: 2, the replacement, 2 new"

@@ -321,10 +321,7 @@ def test_failover_by_hand_loses_nothing(cluster, sup, journal):
         n = len(journal.ends())
         journal.wait_ended(n + 50)
         old = cluster.owner()
-        replica = cluster.replica_of(old)
-        replica.r.execute_command("CLUSTER", "FAILOVER")
-        new = cluster.wait_failed_over(old)
-        assert new is replica
+        new = cluster.fail_over(old)
         wait_until(lambda: consuming(s, new.port), 10, lambda: "they follow: %r" % s.workers())
         wait_until(lambda: cluster.replica_of(new), 20, "the old one follows")
     n = len(journal.ends())

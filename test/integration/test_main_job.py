@@ -145,6 +145,7 @@ def test_links_are_named_after_the_consumer(sup, server, journal):
                {c["name"] for c in server.r.client_list()})
 
 
+@pytest.mark.one_server("there is no database 3")
 def test_unix_socket_and_database_number(sup, server, journal):
     s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
             redis={"url": "unix://%s?db=3" % server.socket})

@@ -289,7 +289,7 @@ def test_a_key_of_a_wrong_type_costs_no_entry(p, name):
     for key in keys_of(p):
         had = p.r.exists(key)
         if had:
-            p.r.rename(key, "aside")
+            p.r.rename(key, "{q}aside")
         p.r.rpush(key, "in the way")
         before = p.dumps()
         why = refused(lambda: call(p))
@@ -300,7 +300,7 @@ def test_a_key_of_a_wrong_type_costs_no_entry(p, name):
             assert p.dumps() == before, "%s refused for %s, but changed something" % (name, key)
         p.r.delete(key)
         if had:
-            p.r.rename("aside", key)
+            p.r.rename("{q}aside", key)
         p.check(dropped if not why else ())
         if not why:
             p.r.flushall()

@@ -378,6 +378,20 @@ static void test_moved_to_and_fro_does_not_spin(void **state)
 	assert_true(w->nodes[0].n_clients + w->nodes[1].n_clients <= 5);
 }
 
+/* A node that is cut off from the others, which have promoted another meanwhile. */
+static void test_the_others_are_asked_when_the_cluster_is_down(void **state)
+{
+	struct world *w = *state;
+
+	ready(w, 0);
+	w->echo = w->exists[0] = "-CLUSTERDOWN The cluster is down\r\n";
+	w->owner = 2;
+	fixture_send_number(&w->x, 7);
+	ready(w, 2);
+	assert_int_equal(w->x.n_down, 1);
+	assert_string_equal(w->x.why, "CLUSTERDOWN The cluster is down");
+}
+
 static void test_other_errors_leave_the_link_alone(void **state)
 {
 	struct world *w = *state;
@@ -438,6 +452,31 @@ static void test_one_follows_the_other(void **state)
 	rconn_close(other);
 }
 
+/* It waits out its back-off, and the other one has found the new owner: nobody else is asked. */
+static void test_one_is_told_where_the_other_is(void **state)
+{
+	const struct rconn_events events = {fixture_on_ready, fixture_on_down};
+	struct world *w = *state;
+	struct fixture *x = &w->x;
+	struct rconn *other;
+	int n_ready;
+
+	w->exists[0] = w->exists[1] = w->exists[2] = "-CLUSTERDOWN Hash slot not served\r\n";
+	start(w);
+	assert_true(run_until(x->loop, &x->n_down, 1));
+	w->owner = 3;
+	write_url(w, "3");
+	other = rconn_new(x->loop, &x->conf, "me:fetch", &events, x);
+	rconn_set_key(other, "q");
+	rconn_start(other);
+	n_ready = x->n_ready;
+	assert_true(run_until(x->loop, &x->n_ready, n_ready + 1));
+	rconn_hurry(x->link, other);
+	assert_true(run_until(x->loop, &x->n_ready, n_ready + 2));
+	assert_string_equal(rconn_where(x->link), rconn_where(other));
+	rconn_close(other);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -457,9 +496,11 @@ int main(void)
 		TEST(test_without_permissions),
 		TEST(test_moved_in_a_later_reply),
 		TEST(test_moved_to_and_fro_does_not_spin),
+		TEST(test_the_others_are_asked_when_the_cluster_is_down),
 		TEST(test_other_errors_leave_the_link_alone),
 		TEST(test_moved_without_a_cluster_url),
 		TEST(test_one_follows_the_other),
+		TEST(test_one_is_told_where_the_other_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

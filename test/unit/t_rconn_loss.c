@@ -303,7 +303,7 @@ static void test_it_comes_back(void **state)
 static void hurry(struct fixture *x)
 {
 	if (x->n_down < 30)
-		rconn_hurry(x->link);
+		rconn_hurry(x->link, NULL);
 }
 
 static void test_a_back_off_is_ended_by_hurry(void **state)
@@ -315,7 +315,7 @@ static void test_a_back_off_is_ended_by_hurry(void **state)
 	x->conf.url = x->url;
 	x->in_down = hurry;
 	fixture_start(x);
-	rconn_hurry(x->link); /* it is trying: nothing to end */
+	rconn_hurry(x->link, NULL); /* it is trying: nothing to end */
 	assert_int_equal(x->n_down, 0);
 	assert_true(run_until(x->loop, &x->n_down, 30));
 	/* Thirty back-offs of up to 2 s would have taken half a minute. */
