@@ -274,11 +274,12 @@ def test_the_account_is_that_of_all_partitions(spread, server):
 def test_what_was_trimmed_in_one_partition_is_not_hidden_by_a_sum(spread, server):
     q = spread()
     server.add("q:0", b"x", b"x")
-    if "entries-added" not in server.r.xinfo_stream("q:0"):
-        pytest.skip("before 7.0 Redis cannot tell")
     server.add("q:1", b"x")
     server.r.xtrim("q:0", maxlen=1, approximate=False)
     server.r.hset("{q:1}:counters", "done", 1)
+    if "entries-added" not in server.r.xinfo_stream("q:0"):  # before 7.0
+        assert "3 tasks in all places; how many were accepted cannot be told" in q.ctl("audit", "q").out
+        return
     said = q.ctl("audit", "q", check=1)
     assert "q:0: accepted 2, found 1" in said.out and "q:1: accepted 1, found 2" in said.out
 
