@@ -74,6 +74,8 @@ static const char *early_end(const struct rconn *c)
 {
 	if (c->state != GREETING || c->greet.at > 0 || c->addr.transport == REDIS_UNIX)
 		return "";
+	if (!c->addr.tls && c->addr.cluster)
+		return "; if that is a TLS port, write clusters:// in the url";
 	if (!c->addr.tls)
 		return "; if that is a TLS port, write rediss:// in the url";
 	return c->conf->tls_cert_file ? ""
@@ -188,10 +190,9 @@ void link_read(struct rconn *c)
 			return;
 		}
 		if (is_alert(c, bytes)) {
-			link_fail(
-				c, TROUBLE_DENIED,
-				"connection to %s: that is a TLS port; write rediss:// in the url",
-				c->peer);
+			link_fail(c, TROUBLE_DENIED,
+				  "connection to %s: that is a TLS port; write %s:// in the url",
+				  c->peer, c->addr.cluster ? "clusters" : "rediss");
 			return;
 		}
 		c->reply_bytes += n;

@@ -4,6 +4,8 @@
 #include "cluster.h"
 #include "rconn_cluster_pick.h"
 
+#define AGREE 2
+
 static int find(const struct cluster_pick *p, const char *host, size_t len, int port)
 {
 	for (int i = 0; i < p->n; i++) {
@@ -75,7 +77,7 @@ void cluster_pick_release(struct cluster_pick *p)
 
 void cluster_pick_begin(struct cluster_pick *p)
 {
-	p->n_visits = 0;
+	p->n_visits = p->n_in_vain = 0;
 	p->told = -1;
 	for (int i = 0; i < p->n; i++)
 		p->nodes[i].been = false;
@@ -130,6 +132,9 @@ bool cluster_pick_moved(struct cluster_pick *p, const struct redis_place *place)
 
 	p->owner = i;
 	p->told = p->nodes[i].been ? -1 : i;
+	/* With many workers every further question is many: two who agree will be right. */
+	if (p->told < 0 && ++p->n_in_vain == AGREE)
+		p->n_visits = CLUSTER_VISITS_MAX;
 	return p->told >= 0;
 }
 

@@ -4,8 +4,9 @@
  * One try visits nodes until one has the key: first the one that was last known to have it, then
  * whoever a node names (MOVED), else the seeds of the url and what else is known of the cluster, in
  * turn. No node is visited twice in a try, and no more than CLUSTER_VISITS_MAX are: then the link
- * waits. The next try goes on behind the last one that was asked for want of a better, so that
- * neither dead nodes nor one that tells old news are the only ones that are heard.
+ * waits; sooner where two name one that could not be used. The next try goes on behind the last one
+ * that was asked for want of a better, so that neither dead nodes nor one that tells old news are
+ * the only ones that are heard.
  */
 #ifndef REDISQ_RCONN_CLUSTER_PICK_H
 #define REDISQ_RCONN_CLUSTER_PICK_H
@@ -32,6 +33,7 @@ struct cluster_pick {
 	int told;  /* whom to visit next, because a node said so; -1 = nobody */
 	int next;  /* whose turn it is */
 	int n_visits;
+	int n_in_vain; /* who named one that we had been to */
 };
 
 void cluster_pick_init(struct cluster_pick *p, const struct redis_cluster *seeds);

@@ -133,6 +133,29 @@ static void test_is_not_sent_in_circles(void **state)
 	cluster_pick_release(&p);
 }
 
+/* The owner is dead: two that say that it is there are enough to wait. */
+static void test_two_that_agree_end_the_try(void **state)
+{
+	struct cluster_pick p;
+
+	(void)state;
+	init(&p, "abcde");
+	cluster_pick_begin(&p);
+	assert_next(&p, "a");
+	cluster_pick_proven(&p);
+	cluster_pick_begin(&p);
+	assert_next(&p, "a");
+	assert_next(&p, "b");
+	assert_false(moved(&p, 'a'));
+	assert_next(&p, "c");
+	assert_false(moved(&p, 'a'));
+	assert_rest(&p, "");
+	cluster_pick_begin(&p);
+	assert_next(&p, "a");
+	assert_next(&p, "d"); /* others this time */
+	cluster_pick_release(&p);
+}
+
 static void test_never_more_than_five_hops(void **state)
 {
 	struct cluster_pick p;
@@ -285,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_a_try_has_an_end),
 		cmocka_unit_test(test_hops_where_it_is_sent),
 		cmocka_unit_test(test_is_not_sent_in_circles),
+		cmocka_unit_test(test_two_that_agree_end_the_try),
 		cmocka_unit_test(test_never_more_than_five_hops),
 		cmocka_unit_test(test_stays_where_a_slot_leaves),
 		cmocka_unit_test(test_learns_the_others_and_forgets_them),
