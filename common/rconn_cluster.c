@@ -74,7 +74,8 @@ int64_t link_patience_ms(const struct rconn *c)
 
 bool link_may_hop(const struct rconn *c)
 {
-	return c->cluster && (c->state == CONNECTING || c->state == GREETING) &&
+	/* Where the configuration cannot be read there is no address to give to any of them. */
+	return c->addr.cluster && c->cluster && (c->state == CONNECTING || c->state == GREETING) &&
 	       cluster_pick_has_more(&c->cluster->pick);
 }
 

@@ -193,6 +193,24 @@ static void test_logs_in_at_each(void **state)
 	assert_non_null(strstr(w->nodes[1].log.data, "AUTH ann sesame|"));
 }
 
+/* No node can do anything about that, and none is told the half of it, or in the clear. */
+static void test_a_password_that_cannot_be_read_ends_the_try(void **state)
+{
+	struct world *w = *state;
+
+	ready(w, 0);
+	w->x.conf.password_file = (char[]){"/dev/null/none"};
+	rconn_drop(w->x.link, "because");
+	assert_true(run_until(w->x.loop, &w->x.n_down, 2));
+	assert_non_null(strstr(w->x.why, "/dev/null/none"));
+	for (int i = 0; i < N_NODES; i++)
+		assert_int_equal(w->nodes[i].n_clients, i == 0);
+	w->x.conf.password_file = NULL;
+	fixture_login(&w->x);
+	ready(w, 0);
+	assert_non_null(strstr(w->nodes[0].log.data, "AUTH ann sesame|"));
+}
+
 static void test_dead_seeds_are_passed_over(void **state)
 {
 	struct world *w = *state;
@@ -484,6 +502,7 @@ int main(void)
 		TEST(test_greets_and_proves),
 		TEST(test_follows_moved),
 		TEST(test_logs_in_at_each),
+		TEST(test_a_password_that_cannot_be_read_ends_the_try),
 		TEST(test_dead_seeds_are_passed_over),
 		TEST(test_a_seed_that_hangs),
 		TEST(test_one_that_loads_is_passed_over),
