@@ -16,7 +16,8 @@
  *   works                the handler has run a task: done, or not, but it did not fail at once
  *   released N           gave N entries back: other workers should look for them
  *   handed N MOVED CHARGED   order N: MOVED entries may be taken now, CHARGED crashes charged
- *   swept N              order N is done: nothing of the dead worker is left
+ *   swept N              order N is done: nothing of the dead worker is left, or it is about a
+ *                        partition that the queue has no more
  *   suspects N           N entries lie there that only a worker set aside may run
  *   cleared              I was set aside; none is left
  *   replace TEXT         a task does not stop, and only my end can stop it: I take nothing new;

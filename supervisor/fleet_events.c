@@ -8,13 +8,22 @@
 #include "fleet.h"
 #include "log.h"
 
+/* One that has not become ready, since it waits for Redis, may do so for one partition of several:
+ * what was pending in the others it can hand over. */
+static bool can_carry_out(const struct proc *p, enum proc_state state)
+{
+	return p && p->chan && p->state == state &&
+	       (state == PROC_STARTING ? p->redis_wait : p->was_ready);
+}
+
 /*
- * Every worker that can run a script for a dead one: those that are ready; in a drain, when no such
- * is left, those that have not gone yet. What they release the next start finds at once.
+ * Every worker that can run a script for a dead one: those that are ready; when no such is left,
+ * in a drain those that have not gone yet, else those that wait for Redis. What they release the
+ * next start finds at once.
  */
 void fleet_give_orders(struct fleet *f)
 {
-	static const enum proc_state states[] = {PROC_READY, PROC_DRAINING};
+	static const enum proc_state states[] = {PROC_READY, PROC_DRAINING, PROC_STARTING};
 	struct proc **heirs = xcalloc(f->n_slots, sizeof(*heirs));
 	size_t n = 0;
 
@@ -22,7 +31,7 @@ void fleet_give_orders(struct fleet *f)
 		for (size_t i = 0; i < f->n_slots; i++) {
 			struct proc *p = f->slots[i]->current;
 
-			if (p && p->chan && p->was_ready && p->state == states[k])
+			if (can_carry_out(p, states[k]))
 				heirs[n++] = p;
 		}
 	}

@@ -85,7 +85,9 @@ static bool is_silent(const struct order *o, int64_t now_ms)
 	return o->heir && !o->handed && now_ms - o->given_ms >= o->patience_ms;
 }
 
-/* It has an order to answer, other than `o`, or has not read what it was told last. */
+/* It has an order of the same partition to answer, other than `o`, or has not read what it was told
+ * last. In another partition it may be waiting for a Redis that stays away: no reason for `o` to.
+ */
 static bool is_busy(const struct handovers *h, const struct proc *heir, const struct order *o)
 {
 	struct list *it;
@@ -93,7 +95,8 @@ static bool is_busy(const struct handovers *h, const struct proc *heir, const st
 	list_each (it, &h->orders) {
 		const struct order *other = list_entry(it, struct order, link);
 
-		if (other != o && other->heir == heir && !other->handed)
+		if (other != o && other->heir == heir && !other->handed &&
+		    other->who.partition == o->who.partition)
 			return true;
 	}
 	return !heir->chan || chan_unsent(heir->chan) > 0;

@@ -2,12 +2,13 @@
  * handover.h - the orders of one queue to let others have what a dead worker had pending.
  *
  * An order is made, for each partition of the queue, when a worker and its handlers are gone, given
- * to a ready worker of the queue, and kept until that one says that it is done; one that does not
- * answer in time, or dies, loses it to another. Doing it twice changes nothing, so nothing here
- * needs to be sure.
+ * to a worker of the queue that can do it, and kept until that one says that it is done; one that
+ * does not answer in time, or dies, loses it to another. Doing it twice changes nothing, so nothing
+ * here needs to be sure.
  *
- * An order may be long: a worker has one at a time to answer, and gets none while it has not read
- * what it was told before. Each time an order is given again it is waited for twice as long.
+ * An order may be long: a worker has one of each partition at a time to answer, and gets none while
+ * it has not read what it was told before. Each time an order is given again it is waited for twice
+ * as long.
  */
 #ifndef REDISQ_HANDOVER_H
 #define REDISQ_HANDOVER_H
@@ -34,7 +35,8 @@ void handovers_add(struct handovers *h, struct obituary *who, unsigned slot, int
 #define HANDOVER_HOLD_MS 2000
 bool handovers_hold(const struct handovers *h, unsigned slot, int64_t now_ms);
 /*
- * Gives out what nobody has in hand; `heirs` are the queue's ready workers. True while an order
+ * Gives out what nobody has in hand; `heirs` are those workers of the queue that can
+ * do it. True while an order
  * waits for an answer: call again in HANDOVER_LOOK_MS.
  */
 #define HANDOVER_LOOK_MS 1000

@@ -1,4 +1,5 @@
 /* partitions.c - see partitions.h. */
+#include "log.h"
 #include "partitions.h"
 #include "worker.h"
 
@@ -69,8 +70,16 @@ void partitions_leave(struct worker *w)
 
 void partitions_hand_over(struct worker *w, struct obituary *who)
 {
-	if (who->partition < w->partitions.n)
+	if (who->partition < w->partitions.n) {
 		w->qops->hand_over(w->partitions.v[who->partition].queue, who);
+	} else if (who->partition >= w->qc->partitions) {
+		/* Taken away by a reload: no other worker has it, either. */
+		log_warning("partition %d is not served any more: what dead %s had there stays "
+			    "pending until it is, see redisqctl doctor",
+			    who->partition, who->consumer);
+		worker_queue_events.on_swept(w, NULL, who);
+		obituary_release(who);
+	}
 }
 
 /* ------------------------------------------------------------------ what they say */

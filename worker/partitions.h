@@ -36,7 +36,8 @@ void partitions_scan(struct worker *w);
 void partitions_probe(struct worker *w);
 void partitions_describe(struct worker *w);
 void partitions_leave(struct worker *w);
-/* To the one that `who` was written for; one that we do not serve is left alone. */
+/* To the one that `who` was written for (left empty then); where the queue has no such any more
+ * there is nobody to do it, and it counts as done. */
 void partitions_hand_over(struct worker *w, struct obituary *who);
 
 /* Notes of what one of them has said; true when it is true of all by now. */

@@ -1,5 +1,7 @@
 """One queue over all nodes of a Redis Cluster: what one of them suffers, only its partitions feel."""
 import collections
+import os
+import signal
 
 import pytest
 
@@ -24,13 +26,13 @@ def masters(tmp_path):
     made.close()
 
 
-def start(sup, journal, cluster, **keys):
-    s = sup(server=None, supervisor={"workers": 3, "log_level": "info"},
+def start(sup, journal, cluster, workers=3, **keys):
+    s = sup(server=None, supervisor={"workers": workers, "log_level": "info"},
             redis={"url": cluster.url(cluster.nodes[0])},
             queues={"q": dict({"handler": journal.handler(), "partitions": N, "concurrency": 4,
                                "lease": "6s", "retry_delay": "100ms", "kill_grace": "300ms"},
                               **keys)})
-    s.wait_ready(3)
+    s.wait_ready(workers)
     return s
 
 
@@ -138,3 +140,22 @@ def test_a_node_that_stays_away_keeps_nothing_else(masters, sup, journal):
     journal.wait_ended(20 * len(rest))
     assert max(journal.runs().values()) == 1
     assert s.stop(20) == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_node_that_stays_away_keeps_no_order_of_the_others(masters, sup, journal, gate, workers):
+    """What a dead worker had in partitions that can be reached starts again at once: also where it
+    was the only one, and the next cannot become ready."""
+    s = start(sup, journal, masters, workers, lease="60s")
+    gone = masters.owner("q:0")
+    stream = [x for x in streams() if x not in streams(gone, masters)][-1]
+    gone.stop()
+    wait_until(lambda: not any(w["consuming"] for w in s.workers()), 20)
+    task, = called(stream, masters.owner(stream).add(stream, b"do " + str(gate).encode()))
+    journal.wait_started(1)
+    worker = wait_until(lambda: [w for w in s.workers() if w["running"]])[0]
+    os.kill(worker["pid"], signal.SIGKILL)
+    wait_until(lambda: journal.runs()[task] == 2, 20, "it runs again")
+    gate.open()
+    masters.owner(stream).wait_empty(stream, 30)
+    assert "task %s of %s runs again" % (task, worker["consumer"]) in s.out()

@@ -98,6 +98,28 @@ def test_partitions_added_at_a_reload_are_served(sup, server, journal):
     assert list(journal.runs().values()) == [1]
 
 
+def test_a_death_after_partitions_were_taken_away_holds_up_no_other(sup, server, journal, gate):
+    """Nobody serves what the dead one had in the third; that keeps no later order waiting."""
+    s = sup(queues={"q": dict(FAST, handler=journal.handler(), concurrency=2)}, args=["-n", 1])
+    old, = s.wait_ready(1)
+    stays, = push(server, "q:2", b"do " + str(gate).encode())
+    journal.wait_started(1)
+    s.queues["q"]["partitions"] = 2
+    s.write_ini()
+    generation = s.status()["supervisor"]["generation"]
+    s.signal(signal.SIGHUP)
+    s.wait_reload(generation)
+    os.kill(old["pid"], signal.SIGKILL)
+    task, = push(server, "q:1", b"do " + str(gate).encode())
+    wait_until(lambda: journal.runs()[task] == 1, 20, "the credit of the dead one is there")
+    os.kill(s.wait_ready(1)[0]["pid"], signal.SIGKILL)
+    wait_until(lambda: journal.runs()[task] == 2, 20, "handed over")
+    gate.open()
+    wait_until(is_empty(server, "q:1"))
+    assert journal.runs() == {stays: 1, task: 2}
+    assert server.n_pending("q:2") == 1 and "partition 2 is not served any more" in s.log("q")
+
+
 def test_a_partition_that_is_no_stream_is_named(sup, server, journal):
     server.r.set("q:2", "text")
     s = sup(queues={"q": dict(FAST, handler=journal.handler())}, args=["-n", 1])

@@ -134,8 +134,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A death in `slot`, at `ms`, of one that ran `id`. */
-static void die(struct scene *s, const char *consumer, unsigned slot, int64_t ms, const char *id)
+static void die_in(struct scene *s, int partition, const char *consumer, unsigned slot, int64_t ms,
+		   const char *id)
 {
 	struct obituary who;
 
@@ -144,12 +144,19 @@ static void die(struct scene *s, const char *consumer, unsigned slot, int64_t ms
 	snprintf(who.nonce, sizeof(who.nonce), "n");
 	snprintf(who.cause, sizeof(who.cause), "alone worker signal 9 SIGKILL");
 	who.charge = true;
+	who.partition = partition;
 	if (id)
 		obituary_add(&who, id, 1);
 	handovers_add(&s->h, &who, slot, ms);
 	assert_null(who.consumer);
 	assert_int_equal(who.n_ran, 0);
 	obituary_release(&who);
+}
+
+/* A death in `slot`, at `ms`, of one that ran `id`. */
+static void die(struct scene *s, const char *consumer, unsigned slot, int64_t ms, const char *id)
+{
+	die_in(s, 0, consumer, slot, ms, id);
 }
 
 /* What heir `i` was told since the last call. */
@@ -297,6 +304,33 @@ static void a_worker_has_one_order_at_a_time(void **state)
 	assert_true(assign(s, 1, 3));
 	assert_non_null(strstr(told(s, 0), "handover 1\n"));
 	assert_int_equal(handovers_n_open(&s->h), 4);
+}
+
+/* One of them may be out of reach for long. */
+static void an_order_does_not_wait_for_that_of_another_partition(void **state)
+{
+	struct scene *s = *state;
+	const char *text;
+
+	for (int i = 0; i < 3; i++)
+		die_in(s, i, "w", 0, 0, "5-0");
+	die_in(s, 0, "v", 0, 0, "6-0");
+	assert_true(assign(s, 1, 0));
+	text = told(s, 0);
+	assert_non_null(strstr(text, "handover 1\n"));
+	assert_non_null(strstr(text, "dead 2 1 w n "));
+	assert_non_null(strstr(text, "handover 2\n"));
+	assert_non_null(strstr(text, "handover 3\n"));
+	assert_null(strstr(text, "handover 4\n"));
+	/* Without an answer it is given again, and keeps none of the others. */
+	handovers_handed(&s->h, s->list[0], 2, 0, 1);
+	handovers_handed(&s->h, s->list[0], 3, 0, 1);
+	die_in(s, 2, "v", 0, 2, "6-0");
+	assert_true(assign(s, 1, HANDOVER_ANSWER_MS));
+	text = told(s, 0);
+	assert_non_null(strstr(text, "handover 1\n"));
+	assert_non_null(strstr(text, "handover 5\n"));
+	assert_null(strstr(text, "handover 4\n"));
 }
 
 /* 10000 tasks at once in each of two workers, and an heir that does not read for a while. */
@@ -490,6 +524,7 @@ int main(void)
 		T(a_silent_heir_loses_it_to_another),
 		T(a_silent_heir_is_passed_over),
 		T(a_worker_has_one_order_at_a_time),
+		T(an_order_does_not_wait_for_that_of_another_partition),
 		T(large_orders_do_not_fill_the_channel),
 		T(the_order_of_a_dead_heir_goes_on),
 		T(the_successor_is_held_until_it_is_handed_over),
