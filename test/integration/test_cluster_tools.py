@@ -168,3 +168,30 @@ def test_partitions_are_spread_over_the_nodes(masters, sup, journal):
     journal.wait_ended(60)
     target.wait_empty(key)
     assert re.search(r'"%s" is at 127.0.0.1:%d ' % (key, target.port), s.log(name))
+
+
+def test_all_that_a_queue_has_moves_along(masters, sup, journal, gate):
+    """Delayed, dead and running tasks, a checkpoint, counters; what is due while nobody can put it
+    back is put back afterwards."""
+    slot, home = masters.slot("q"), masters.owner()
+    target = other_master(masters, home)
+    s = start(sup, journal, masters.url(home), 1, retry_delay="3s", retry_jitter="0%")
+    s.wait_ready(1)
+    home.add("q", "do exit=65", "do")
+    wait_until(lambda: home.counters("q").get("died") == 1 and home.counters("q").get("done") == 1)
+    running, again = home.add("q", b"do ckpt=1 " + str(gate).encode(), "do exit=1 until=2")
+    due, = wait_until(lambda: list(home.delayed("q").values()))
+    masters.begin_move(slot, home, target)
+    while masters.move_keys(slot, home, target):
+        pass
+    wait_until(lambda: "waiting for the cluster" in s.log("q"))
+    wait_until(lambda: target.r.time()[0] * 1000 > due + 1000, what="it was due")
+    assert len(journal.starts(again)) == 1
+    masters.end_move(slot, target)
+    journal.wait_ended(4)
+    assert len(journal.starts(again)) == 2
+    gate.open()
+    target.wait_empty("q")
+    assert len(journal.starts(running)) == 1
+    assert target.counters("q")["done"] == 3 and len(target.dead("q")) == 1
+    assert home.r.keys("*q*") == []
