@@ -5,6 +5,7 @@
 -- ARGV 1 group 2 keep entries (always 0) 3... ids, at most 1000, then what all scripts for lists get
 -- how many of them were the caller's: those are counted. In a replay, or a late copy, none.
 -- At OOM the first write is refused, and with it the rest: settle does it then.
+if redis.replicate_commands then redis.replicate_commands() end
 local counters, tasks, owners, pending, had = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[#KEYS]
 local me = string.sub(had, #ARGV[#ARGV - 1] + #'processing:' + 1)
 redis.call('HINCRBY', counters, 'done', 0) -- all that follows is permitted, and of its type
