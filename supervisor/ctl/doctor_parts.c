@@ -135,6 +135,12 @@ static int look_into(struct doctor *d, const struct conf_queue *q, int i, struct
 	    count(d, "XLEN", k.dead, p, &p->letters) == 0 &&
 	    count(d, "XLEN", k.held, p, &p->letters) == 0)
 		rc = 0;
+	if (rc != 0 && redis_is_cluster(d->r) && d->e->code == EXIT_UNREACHABLE) {
+		/* Its node is away; that of the queue itself need not be. */
+		p->is_refused = true;
+		*d->e = (struct err){0};
+		rc = 0;
+	}
 	keys_release(&k);
 	free(one.name);
 	return rc;
