@@ -171,7 +171,6 @@ def test_a_full_queue_gets_all_its_places_back_after_a_good_reload(sup, server, 
     assert roll(s) is None and s.last_reload()["ok"]
 
 
-@on_both
 def test_places_that_come_free_at_once_do_not_wait_for_the_next_event(sup, server, tmp_path):
     """The canary takes its fill, and what is left is held back until its tasks have shown
     something: nobody else says a word by then."""

@@ -80,7 +80,6 @@ def worker(s, slot):
     return [w for w in s.ready() if w["slot"] == slot][0]["pid"]
 
 
-@on_both
 def test_the_task_of_a_killed_worker_runs_again_and_no_other(sup, server, journal, gate):
     s, ids = begin(sup, journal, server, gate, workers=3)
     victim = worker(s, 1)
@@ -216,7 +215,6 @@ def test_a_silent_heir_loses_the_order_after_a_second(sup, server, journal, gate
     finish(server, journal, gate, ids, [task], 3)
 
 
-@on_both
 @pytest.mark.parametrize("loss", ["cut", "freeze"])
 def test_redis_away_during_a_handover(sup, server, proxy, journal, gate, loss):
     s, ids = begin(sup, journal, server, gate, redis={"url": proxy.url, "command_timeout": "2s"})
@@ -235,7 +233,6 @@ def test_redis_away_during_a_handover(sup, server, proxy, journal, gate, loss):
     assert len(re.findall(r"handed over \d+ tasks of worker_%d " % victim, s.log("q"))) <= 2
 
 
-@on_both
 @pytest.mark.parametrize("client", ["", "without CLIENT"])
 def test_nothing_is_left_with_the_dead_over_a_slow_path(sup, server, proxy, journal, client):
     """What the dying worker had asked for arrives at Redis when it is dead, and is answered. Without
@@ -385,7 +382,6 @@ def test_own_stops_charge_nothing(sup, server, journal, gate, how):
     finish(server, journal, gate, ids, mine, 2)
 
 
-@on_both
 def test_a_worker_that_dies_idle_charges_nothing(sup, server, journal):
     s = sup(queues={"q": dict(CALM, handler=journal.handler())})
     rows = s.wait_ready(2)

@@ -255,7 +255,6 @@ def inside(sup, journal):
     return Inside(s)
 
 
-@on_both
 def test_a_worker_with_the_number_of_a_dead_one_takes_another_name(inside, server, journal, gate):
     ids = server.add("q", *[b"do " + str(gate).encode()] * 4)
     journal.wait_started(4)

@@ -314,8 +314,7 @@ OF_LISTS = [
         acl("+@all"), user=True, commands=100, says="may not use lrange on q", some=True,
         then=lambda t: setattr(t, "n_added", t.n_added + 4)),
 ] + [row for row in ROWS if row.name in (
-    "del", "flushall", "noscript", "records", "wrongtype 2", "readonly", "oom", "noperm", "busy",
-    "unblocked", "unknown", "loading", "hung", "junk", "eof", "silence")]
+    "flushall", "noscript", "wrongtype 2", "oom", "noperm", "busy", "unknown", "hung", "junk")]
 
 
 @pytest.mark.backends("list")
@@ -325,7 +324,7 @@ def test_a_fault_of_redis_with_a_list(row, sup, server, links, journal, gate, tm
 
 
 @pytest.mark.backends("list")
-@pytest.mark.parametrize("name", ["oom", "hung", "cut"])
+@pytest.mark.parametrize("name", ["oom", "cut"])
 def test_a_worker_of_a_list_that_dies_in_a_fault_of_redis(
         name, sup, server, links, journal, gate, tmp_path):
     row, = [row for row in WITH_A_DEATH if row.name == name]

@@ -65,7 +65,6 @@ def test_twenty_reloads_under_load_between_concurrency_4_and_2(sup, server, jour
         journal.longest_gap()
 
 
-@on_both
 def test_lowered_concurrency_takes_effect(sup, server, journal, gate):
     s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 4}},
             supervisor={"workers": 1})
@@ -87,7 +86,6 @@ def test_lowered_concurrency_takes_effect(sup, server, journal, gate):
     server.wait_empty("q")
 
 
-@on_both
 def test_a_long_task_survives_five_reloads(sup, server, journal, gate):
     s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 2, "lease": "2s"}},
             supervisor={"workers": 1})

@@ -144,7 +144,6 @@ def two_workers(sup, server, journal, **keys):
     return s
 
 
-@on_both
 @pytest.mark.parametrize("leases", [0.9, -0.9])
 def test_a_jump_of_redis_s_clock_below_the_lease_runs_nothing_twice(
         sup, jumpy, clock, journal, gate, leases):
