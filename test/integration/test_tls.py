@@ -359,14 +359,21 @@ def check_unreadable_key(sup, server, certs, there):
     certs.dir = shutil.copytree(certs.dir, there, dirs_exist_ok=True)
     os.chmod(there, 0o755)
     os.chmod(certs.key("client"), 0o600)
+    reports = os.path.join(there, "reports")  # of sanitizers, which make their directory at once
+    os.mkdir(reports)
+    os.chmod(reports, 0o777)
     s = sup(queues={"q": {"handler": "exec true", "cwd": "/"}},
             supervisor={"workers": 1, "user": "nobody"},
+            env={"ASAN_OPTIONS": "log_path=%s/asan" % reports,
+                 "UBSAN_OPTIONS": "log_path=%s/ubsan" % reports},
             redis=certs.keys(client=True, url=server.tls_url()))
     wait_until(lambda: "client.key: Permission denied; give a path that this user can read"
                in s.log("q"))
     os.chmod(certs.key("client"), 0o644)
     server.add("q", b"x")
     server.wait_empty("q", 30)
+    s.stop()
+    assert not os.listdir(reports)
 
 
 def test_a_link_that_comes_back_has_the_certificates_of_the_day(sup, server, certs, journal):

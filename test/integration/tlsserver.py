@@ -41,8 +41,16 @@ class Certs:
         with open(os.path.join(self.dir, name + ".ext"), "w") as f:
             f.write("subjectAltName=%s\n" % san)
         self._openssl("x509", "-req", "-in", name + ".csr", "-CA", ca + ".crt", "-CAkey",
-                      ca + ".key", "-CAcreateserial", "-days", str(days), "-extfile",
+                      ca + ".key", "-CAcreateserial", *self._lasts(days), "-extfile",
                       name + ".ext", "-out", name + ".crt")
+
+    @staticmethod
+    def _lasts(days):
+        said = subprocess.run(["openssl", "x509", "-help"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=True).stdout
+        if days > 0 or b"-not_after" not in said:
+            return ["-days", str(days)]
+        return ["-not_before", "20200101000000Z", "-not_after", "20200102000000Z"]  # since 3.4
 
     def keys(self, client=False, **more):
         """Keys of [redis]."""
