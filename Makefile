@@ -10,7 +10,8 @@
 #   make tsan               what runs in threads, under the thread sanitizer
 #   make figures            the figures of the README that make test has no time for
 #   make chaos SECONDS=120  faults of all kinds at random (SEED=N repeats a run), on the asan programs
-#   make matrix             the integration tests on Redis 6.0 to 8, Valkey, an ACL, and in a newer Debian
+#   make matrix             the integration tests on Redis 6.0 to 8.6, Valkey, with an ACL, on one that is
+#                           managed, one that is like 3.2, and in a newer Debian: a table for the README
 #   make bench              figures against the peers and what Redis can serve; ROWS=, N=, RUNS=, SHORT=1
 #   make install DESTDIR= PREFIX=/usr/local           make uninstall with the same
 
