@@ -116,7 +116,7 @@ class RedisServer:
         self.user, self.acl, self.expects_denials = "default", [], False
         if WITH_ACL and "ACL" not in self.options + self.secrets:
             self.user = "worker"
-            self.acl = (["on", ">secret", "resetchannels", "-@all", "+select"] +
+            self.acl = (["on", ">secret", "resetchannels", "-@all", "+select", "+role"] +
                         documented("worker") + documented("option"))
             if self.backend == "list":
                 self.acl += documented("list") + ["+lindex", "+zrevrangebyscore"]

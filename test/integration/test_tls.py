@@ -93,7 +93,7 @@ def test_without_tls_nobody_loads_openssl(sup, server, certs, journal):
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
 def test_the_host_may_be_a_name_or_an_address(sup, servers, certs, journal, host):
     server = servers(bind="127.0.0.1 ::1")
-    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
+    s = sup(server=server, queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
             redis=dict(certs.keys(), url=server.tls_url(host)))
     s.wait_ready(1)
     server.add("q", b"x")
@@ -102,7 +102,7 @@ def test_the_host_may_be_a_name_or_an_address(sup, servers, certs, journal, host
 
 def test_client_certificates(sup, servers, certs, journal):
     server = servers(clients="yes")
-    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
+    s = sup(server=server, queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
             redis=certs.keys(client=True, url=server.tls_url()))
     s.wait_ready(1)
     s.ctl("push", "q", "x", check=0)
@@ -139,7 +139,7 @@ def test_the_systems_store_is_the_default(sup, server, certs, journal):
 
 def test_tls_verify_no_is_said_at_each_start(sup, servers, certs, journal):
     server = servers(cert="expired")
-    s = sup(queues={"q": {"handler": journal.handler()}},
+    s = sup(server=server, queues={"q": {"handler": journal.handler()}},
             redis={"url": server.tls_url(), "tls_verify": "no"})
     s.wait_ready(2)
     server.add("q", b"x")
@@ -185,7 +185,7 @@ def test_what_is_wrong_is_said_in_time(sup, servers, certs, name):
     """redisqctl has the same link as a worker, and one try."""
     how, url, keys, says = WRONG[name]
     server = servers(**how)
-    s = sup(ini=False, start=False)
+    s = sup(server=server, ini=False, start=False)
     sets = dict(keys, url=url, connect_timeout="1s" if name == "plain port" else "10s")
     args = []
     for key, value in sets.items():
@@ -198,7 +198,7 @@ def test_what_is_wrong_is_said_in_time(sup, servers, certs, name):
 
 def test_tls_1_1_is_refused(sup, servers, certs):
     server = servers("--tls-protocols", "TLSv1.1")
-    s = sup(ini=False, start=False)
+    s = sup(server=server, ini=False, start=False)
     done = s.ctl("-s", "redis.url=" + server.tls_url(), "-s", "redis.tls_verify=no", "stats", "q",
                  config=False)
     assert done.returncode == 69 and "here it is 1.2 and newer" in done.err, done.err
@@ -207,7 +207,7 @@ def test_tls_1_1_is_refused(sup, servers, certs):
 def test_workers_wait_for_a_certificate_that_is_right(sup, servers, certs, journal):
     """A person has to mend it: said once, nobody crashes, and then work goes on by itself."""
     server = servers(cert="expired")
-    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
+    s = sup(server=server, queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
             redis=certs.keys(url=server.tls_url()))
     wait_until(lambda: "the certificate of Redis expired on " in s.log("q"))
     ids = server.add("q", b"x")
@@ -310,7 +310,7 @@ def test_a_new_ca_and_new_certificates_under_load(sup, servers, certs, journal):
         replace(mine["key"], certs.key(name))
 
     own("client", "ca")
-    s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 4}},
+    s = sup(server=server, queues={"q": {"handler": journal.handler(), "concurrency": 4}},
             redis={"url": server.tls_url(), "tls_ca_file": mine["ca"],
                    "tls_cert_file": mine["crt"], "tls_key_file": mine["key"]})
     before = {w["pid"] for w in s.wait_ready(2)}
@@ -393,7 +393,8 @@ def test_a_link_that_comes_back_has_the_certificates_of_the_day(sup, server, cer
 
 def test_redis_killed_and_back(sup, servers, certs, journal):
     server = servers("--appendonly", "yes", "--appendfsync", "always")
-    s = sup(queues={"q": {"handler": journal.handler("sleep=20"), "concurrency": 4}},
+    s = sup(server=server,
+            queues={"q": {"handler": journal.handler("sleep=20"), "concurrency": 4}},
             redis=certs.keys(url=server.tls_url()))
     s.wait_ready(2)
     ids = server.add("q", *[b"x"] * 300)
