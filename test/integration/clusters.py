@@ -175,6 +175,11 @@ class Cluster:
         for node in [target] + [n for n in masters if n is not target]:
             node.r.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target.id)
 
+    @staticmethod
+    def call_off(slot, source, target):
+        for node in (source, target):
+            node.r.execute_command("CLUSTER", "SETSLOT", slot, "STABLE")
+
     def move(self, slot, source, target):
         self.begin_move(slot, source, target)
         while self.move_keys(slot, source, target):

@@ -86,7 +86,7 @@ def test_doctor_looks_at_the_cluster_and_the_slot(masters, sup, journal):
     assert found["slot"]["state"] == "bad"
     assert "being moved to 127.0.0.1:%d" % target.port in found["slot"]["text"]
     assert "redis-cli --cluster fix" in found["slot"]["do"]
-    masters.end_move(slot, target)
+    masters.call_off(slot, home, target)
     # The cluster does not know yet that it has lost a node: it says so when it does.
     victim = next(n for n in masters.nodes if n not in (home, target))
     victim.stop()
