@@ -20,6 +20,18 @@ static int count_due(const struct share *all, int n, int i, int64_t age_ms, int6
 	return found;
 }
 
+/* In how many others something waits to be taken over; of those that can go on with it in this turn
+ * only `ready`. */
+static int count_takes(const struct share *all, int n, int i, bool ready)
+{
+	int found = 0;
+
+	for (int k = 0; k < n; k++)
+		found += k != i && all[k].state != SHARE_OUT && all[k].takes &&
+			 !(ready && all[k].busy);
+	return found;
+}
+
 /* What each of those where there is more has when `credit` is given to those that have least. */
 static int level(const struct share *all, int n, int credit)
 {
@@ -33,12 +45,14 @@ static int level(const struct share *all, int n, int credit)
 
 /*
  * There is more: its part, and the credit of those who wait for nothing. What a look at the empty
- * ones takes is left to them, as is the part of the others, or they would never come to it: credit
- * becomes free where a task is settled, and that is where there is more.
+ * ones takes is left to them, as is the part of the others and what waits to be taken over, or they
+ * would never come to it: credit becomes free where a task is settled, and that is where there is
+ * more.
  */
 static struct share_grant ask_for_more(const struct share *all, int n, int i, int free, int64_t now)
 {
-	int n_due = count_due(all, n, i, SHARE_LOOK_MS, now);
+	int n_due = count_due(all, n, i, SHARE_LOOK_MS, now) + count_takes(all, n, i, false);
+	int n_later = count_takes(all, n, i, false) - count_takes(all, n, i, true);
 	int left = free > n_due ? free - n_due : 0;
 	int part = level(all, n, left) - all[i].n_tasks;
 
@@ -46,8 +60,9 @@ static struct share_grant ask_for_more(const struct share *all, int n, int i, in
 		part = left;
 	if (part < 0)
 		part = 0;
+	/* An answer wakes the loop by itself. */
 	return (struct share_grant){.n = part,
-				    .again = part < free,
+				    .again = part < free - n_later,
 				    .end_waits = free == 0 && all[i].full &&
 						 count(all, n, SHARE_WAITING) > 0};
 }

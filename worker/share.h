@@ -7,7 +7,8 @@
  * have as many tasks as the others. Where
  * there is not credit enough for all to wait and one to spare, waits are short and take turns, and
  * in between each partition is looked at without waiting. While one has more than it may take, the
- * empty ones do not wait at all, and are looked at now and then.
+ * empty ones do not wait at all, and are looked at now and then. Before any of this comes what was
+ * let go of: one place is left for each partition in which that waits.
  */
 #ifndef REDISQ_SHARE_H
 #define REDISQ_SHARE_H
@@ -27,6 +28,8 @@ struct share {
 	bool more;         /* there may be, whatever it is doing */
 	bool full;         /* its last read that did not wait brought all that it asked for */
 	bool quiet;        /* and has brought nothing for long */
+	bool takes;        /* what was let go of waits there for credit, whatever it is doing */
+	bool busy;         /* and an answer is near, before it can use any */
 	int64_t looked_ms; /* when it answered last */
 	int n_tasks;       /* it has already */
 };

@@ -161,6 +161,8 @@ struct share stream_look(const struct queue *q, int64_t now)
 		.full = q->full,
 		.quiet = now - q->last_entry_ms > STREAM_LONG_IDLE_MS,
 		.looked_ms = q->looked_ms,
+		.takes = q->take_first && !q->take_asked && now >= q->take_hold_ms,
+		.busy = q->scanning || q->reading != READ_NONE,
 	};
 
 	if (!stream_linked(q) || !stream_can_send(q, now))

@@ -42,6 +42,20 @@ def test_two_backlogs_share_the_slots(sup, server, journal):
     assert journal.most_at_once() <= 8
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+def test_what_is_given_back_does_not_wait_for_a_backlog_elsewhere(sup, server, journal, slots):
+    push(server, "q:0", *[b"do sleep=20"] * 400)
+    s = sup(queues={"q": dict(FAST, handler=journal.handler(), concurrency=slots, lease="2s")},
+            args=["-n", 1])
+    s.wait_ready(1)
+    journal.wait_ended(5)
+    task = "1:" + server.give_back("q:1", b"do sleep=20")
+    wait_until(lambda: task in {e["id"] for e in journal.ends()}, 60)
+    assert not server.is_empty("q:0"), "it was not the last"
+    wait_until(is_empty(server, "q:0", "q:1"), 60)
+    assert max(journal.runs().values()) == 1
+
+
 @pytest.mark.parametrize("slots", [3, 4, 8])
 def test_a_backlog_in_one_gets_the_slots_of_the_empty_ones(sup, server, journal, gate, slots):
     s = sup(queues={"q": dict(FAST, handler=journal.handler(), concurrency=slots)},

@@ -113,6 +113,26 @@ static void what_a_look_takes_is_left_to_the_empty_ones(void **state)
 	assert_true(g.n == 1 && !g.again);
 }
 
+/* Without it, what a dead worker had in one would wait for the end of a backlog in another. */
+static void what_was_let_go_of_comes_before_a_backlog(void **state)
+{
+	struct share all[] = {row(SHARE_MORE, NOW), row(SHARE_ASKED, NOW), row(SHARE_OUT, NOW)};
+	struct share_grant g;
+
+	(void)state;
+	all[1].takes = all[2].takes = true;
+	g = share_ask(all, 3, 0, 1, NOW);
+	assert_true(g.n == 0 && g.again);
+	g = share_ask(all, 3, 0, 4, NOW);
+	assert_true(g.n == 3 && g.again);
+	/* It looks for it already: the turn after the answer is soon enough. */
+	all[1].busy = true;
+	g = share_ask(all, 3, 0, 1, NOW);
+	assert_true(g.n == 0 && !g.again);
+	all[1].takes = false;
+	assert_int_equal(share_ask(all, 3, 0, 1, NOW).n, 1);
+}
+
 /* A backlog in one partition must not be held up by credit that waits at the empty ones. */
 static void waits_end_when_a_backlog_needs_their_credit(void **state)
 {
@@ -175,6 +195,7 @@ int main(void)
 		cmocka_unit_test(with_credit_for_all_each_waits_and_some_is_left),
 		cmocka_unit_test(an_empty_one_is_looked_at_now_and_then_while_others_have_more),
 		cmocka_unit_test(what_a_look_takes_is_left_to_the_empty_ones),
+		cmocka_unit_test(what_was_let_go_of_comes_before_a_backlog),
 		cmocka_unit_test(waits_end_when_a_backlog_needs_their_credit),
 		cmocka_unit_test(nobody_is_forgotten_with_little_credit),
 	};
