@@ -97,7 +97,8 @@ static int64_t publish_consuming(struct queue *q)
 	int64_t at =
 		min_i64(rconn_silent_at(q->fetch, SILENCE_MS), rconn_silent_at(q->cmd, SILENCE_MS));
 
-	q->events->on_consuming(q->w, q, q->phase == STREAM_OPEN && stream_linked(q) && now < at);
+	q->events->on_consuming(
+		q->w, q, q->phase == STREAM_OPEN && !q->moving && stream_linked(q) && now < at);
 	return at == INT64_MAX || now >= at ? INT64_MAX : at - now;
 }
 
@@ -140,6 +141,7 @@ static void link_down(struct queue *q, struct rconn *c, const char *why)
 {
 	q->scripts_loaded = false;
 	q->no_short_way = false;
+	q->moving = false;
 	q->arrived = q->kind->on_lists; /* by a read whose answer was lost */
 	q->look_aside_ms = 0;
 	stale_unlinked(&q->stale);

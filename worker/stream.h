@@ -183,8 +183,9 @@ struct queue {
 	int64_t pause_until_ms;
 	enum stream_op pause_op;
 	unsigned n_trouble[STREAM_N_OPS]; /* in a row */
-	struct log_limit moving_log;      /* a slot that moves, a cluster that is down */
-	bool moved_said;                  /* that the url should be cluster:// */
+	bool moving; /* the slot, or the cluster is down: nothing can be done */
+	struct log_limit moving_log;
+	bool moved_said; /* that the url should be cluster:// */
 	ev_timer alarm;
 
 	/* The eviction policy. */

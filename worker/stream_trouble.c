@@ -44,6 +44,7 @@ void stream_complain(struct queue *q, const char *fmt, ...)
 void stream_fine(struct queue *q, enum stream_op op)
 {
 	q->n_trouble[op] = 0;
+	q->moving = false;
 	if (q->pause_op == op)
 		q->pause_until_ms = 0;
 }
@@ -78,6 +79,7 @@ void stream_pause(struct queue *q, enum stream_op op)
 static void wait_for_slot(struct queue *q, enum stream_op op, const char *text)
 {
 	pause_for(q, op, MOVING_CAP_MS);
+	q->moving = true;
 	stale_unserved(&q->stale, clock_boot_ms());
 	log_limited(&q->moving_log, clock_mono_ms(), LOG_WARNING,
 		    "%s: %.200s; waiting for the cluster, running tasks go on", op_word(op), text);
