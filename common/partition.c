@@ -41,8 +41,7 @@ static size_t n_digits(struct slice s, size_t from)
 	return n;
 }
 
-/* "1700000000000-3" */
-static bool is_entry_id(struct slice id)
+bool partition_is_entry_id(struct slice id)
 {
 	size_t ms = n_digits(id, 0);
 
@@ -53,7 +52,7 @@ static bool is_entry_id(struct slice id)
 void partition_id_prefix(int i, int n, struct slice id, char out[PARTITION_PREFIX_MAX])
 {
 	out[0] = '\0';
-	if (n > 1 && is_entry_id(id))
+	if (n > 1 && partition_is_entry_id(id))
 		snprintf(out, PARTITION_PREFIX_MAX, "%d:", i);
 }
 

@@ -22,6 +22,8 @@ char *partition_stream(const char *queue, int i, int n);
 int partition_check(const char *queue, int n, struct err *e) ATTR_MUST_CHECK;
 /* Is `name` that of a partition of `queue`, which has `n`? */
 bool partition_is_of(const char *name, const char *queue, int n);
+/* Does it look like one that Redis gives, "1700000000000-3"? */
+bool partition_is_entry_id(struct slice id);
 /* What stands in front of `id` where a task is called by it: "3:" of an entry id in partition 3 of
  * several, for two of them may give out the same; "" of one that a producer has chosen, and where
  * there is but one partition. */

@@ -45,20 +45,12 @@ char *parts_id(const struct parts *p, size_t i, const char *id)
 	return p->is_spread ? xasprintf("%zu:%s", i, id) : xstrdup(id);
 }
 
-/* "1700000000000-0" */
-static bool is_entry_id(const char *id)
-{
-	size_t ms = strspn(id, "0123456789");
-	size_t seq = id[ms] == '-' ? strspn(id + ms + 1, "0123456789") : 0;
-
-	return ms > 0 && seq > 0 && !id[ms + 1 + seq];
-}
-
 char *parts_label(const struct parts *p, size_t i, const char *id)
 {
 	int number = p->is_spread ? (int)i : p->number;
 
-	return number >= 0 && is_entry_id(id) ? xasprintf("%d:%s", number, id) : xstrdup(id);
+	return number >= 0 && partition_is_entry_id(slice_str(id)) ? xasprintf("%d:%s", number, id)
+								   : xstrdup(id);
 }
 
 int parts_read_id(const struct parts *p, const char *text, const char **id)
@@ -79,5 +71,5 @@ int parts_read_id(const struct parts *p, const char *text, const char **id)
 
 bool parts_may_be_chosen(const char *text, const char *id)
 {
-	return id != text && !is_entry_id(id);
+	return id != text && !partition_is_entry_id(slice_str(id));
 }
