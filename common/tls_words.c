@@ -96,7 +96,8 @@ void tls_words_certificate(struct rconn_io *io, X509_STORE_CTX *x)
 		names_of(cert, names);
 		say(io->why,
 		    "TLS: the certificate is for %s, not for %.60s; write one of its names into "
-		    "the url, or give Redis one for that host",
+		    "the url (nodes of a cluster: set cluster-announce-hostname), or give Redis "
+		    "one for that host",
 		    names, s->host);
 		return;
 	case X509_V_ERR_CERT_HAS_EXPIRED:

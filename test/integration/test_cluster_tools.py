@@ -7,6 +7,7 @@ import pytest
 from clusters import Cluster
 from redisserver import documented
 from test_cluster import consuming, other_master, start
+from redisserver import version
 from tlsserver import Certs
 from waiting import wait_until
 
@@ -140,6 +141,32 @@ def test_tls(tmp_path, sup, journal):
         home.wait_empty("q")
         assert s.workers()[0]["redis"] == "rediss://127.0.0.1:%d/0" % home.port
         assert json.loads(s.ctl("stats", "q", "--json", check=0).out)["done"] == 1
+    finally:
+        made.close()
+
+
+def test_a_certificate_must_be_for_what_the_nodes_call_each_other(tmp_path, sup, journal):
+    """The url says localhost, MOVED 127.0.0.1, and the certificate is for the first only."""
+    certs = Certs(tmp_path)
+    certs.cert("named", "DNS:localhost")
+    options = ["--tls-cluster", "yes", "--tls-cert-file", certs.crt("named"), "--tls-key-file",
+               certs.key("named"), "--tls-ca-cert-file", certs.crt("ca"), "--tls-auth-clients", "no"]
+    made = Cluster(tmp_path, 3, 0, options=options, tls=True)
+    try:
+        home = made.owner()
+        url = made.url(other_master(made, home), scheme="clusters").replace("127.0.0.1", "localhost")
+        s = start(sup, journal, url, 1, redis=certs.keys())
+        wait_until(lambda: [w for w in s.workers() if "certificate" in (w["note"] or "")], 20)
+        wait_until(lambda: "not for 127.0.0.1; " in s.workers()[0]["note"], 20)
+        assert "set cluster-announce-hostname" in s.workers()[0]["note"]
+        if version() < (7,):    # has no such thing
+            return
+        home.add("q", "do")
+        for n in made.nodes:
+            n.r.config_set("cluster-announce-hostname", "localhost")
+            n.r.config_set("cluster-preferred-endpoint-type", "hostname")
+        journal.wait_ended(1)
+        assert s.workers()[0]["redis"] == "rediss://localhost:%d/0" % home.port
     finally:
         made.close()
 
