@@ -1,5 +1,7 @@
 """A server on which there are no streams, and queues that are lists: with the same helpers, which
 ask by the scripts that redisqctl uses (common/scripts/list_ask.lua)."""
+import hashlib
+
 from protocol import keys_of_list, source
 from redisserver import RedisServer
 
@@ -34,8 +36,14 @@ class ListServer(RedisServer):
 
     def add(self, queue, *payloads, client=None, **fields):
         pairs = [x for pair in fields.items() for x in pair]
-        return [self.ask(queue, "XADD", queue, "*", "payload", p, *pairs, client=client).decode()
-                for p in payloads]
+        text, keys = source("list_ask", "list"), [queue] + keys_of_list(self, queue)
+        sha = hashlib.sha1(text.encode()).hexdigest()
+        with (client or self.r).pipeline(transaction=False) as p:
+            for k, payload in enumerate(payloads):  # the first makes the script known
+                run = p.evalsha if k else p.eval
+                run(sha if k else text, len(keys), *keys, "XADD", queue, "*", "payload", payload,
+                    *pairs, queue, self.key(queue, ""), "redisq")
+            return [i.decode() for i in p.execute()]
 
     def add_fields(self, queue, *pairs):
         return self.ask(queue, "XADD", queue, "*", *[x for pair in pairs for x in pair]).decode()
