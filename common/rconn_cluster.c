@@ -28,6 +28,8 @@ struct rconn_cluster {
 	/* In this try: what one of them refused. The others may have older rules, so that they are
 	 * asked, too; but if the try fails, this is what a person can mend. */
 	char refused[RCONN_WHY_MAX];
+	struct buf broken; /* in this try: who was of no use, "host:port"; the last of them */
+	char broke[160];   /* and why */
 };
 
 static struct rconn_cluster *cluster_of(struct rconn *c)
@@ -35,6 +37,7 @@ static struct rconn_cluster *cluster_of(struct rconn *c)
 	if (!c->cluster) {
 		c->cluster = xcalloc(1, sizeof(*c->cluster));
 		cluster_pick_init(&c->cluster->pick, c->addr.cluster);
+		buf_init(&c->cluster->broken);
 	}
 	return c->cluster;
 }
@@ -44,8 +47,14 @@ static struct rconn_cluster *cluster_of(struct rconn *c)
 void link_go_to_node(struct rconn *c)
 {
 	struct rconn_cluster *k = cluster_of(c);
-	const struct redis_place *node = cluster_pick_whom(&k->pick);
+	const struct redis_place *node;
 
+	if (c->why[0] && c->trouble != TROUBLE_CLUSTER) {
+		buf_clear(&k->broken);
+		redis_place_text(&(struct redis_place){c->addr.host, c->addr.port}, &k->broken);
+		snprintf(k->broke, sizeof(k->broke), ": %.150s", c->why);
+	}
+	node = cluster_pick_whom(&k->pick);
 	INVARIANT(node);
 	if (c->trouble == TROUBLE_DENIED && c->why[0])
 		snprintf(k->refused, sizeof(k->refused), "%.300s (at %.80s)", c->why, c->peer);
@@ -57,8 +66,11 @@ void link_go_to_node(struct rconn *c)
 
 void link_seek_node(struct rconn *c)
 {
-	cluster_of(c)->refused[0] = c->why[0] = '\0';
-	cluster_pick_begin(&cluster_of(c)->pick);
+	struct rconn_cluster *k = cluster_of(c);
+
+	k->refused[0] = k->broke[0] = c->why[0] = '\0';
+	buf_clear(&k->broken);
+	cluster_pick_begin(&k->pick);
 	link_go_to_node(c);
 }
 
@@ -124,8 +136,9 @@ void link_moved(struct rconn *c, const char *error)
 		redis_place_text(&place, &text);
 		is_new = cluster_pick_moved(&k->pick, &place) || was_ready;
 		link_fail(c, was_ready ? TROUBLE_MOVED : TROUBLE_CLUSTER,
-			  "slot %d is at %.100s, says %.100s%s", slot, text.data, c->peer,
-			  is_new ? "" : "; but there it could not be used");
+			  "slot %d is at %.100s, says %.100s%s%s", slot, text.data, c->peer,
+			  is_new ? "" : "; but there it could not be used",
+			  is_new || strcmp(k->broken.data, text.data) != 0 ? "" : k->broke);
 		buf_release(&text);
 		break;
 	}
@@ -185,6 +198,7 @@ void link_free_cluster(struct rconn *c)
 	if (!k)
 		return;
 	cluster_pick_release(&k->pick);
+	buf_release(&k->broken);
 	free(k->said);
 	free(k);
 }

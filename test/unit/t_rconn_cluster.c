@@ -288,7 +288,8 @@ static void test_an_owner_that_is_dead_is_waited_for(void **state)
 	start(w);
 	assert_true(run_until(w->x.loop, &w->x.n_down, 1));
 	assert_non_null(strstr(w->x.why, "slot 5 is at 127.0.0.1:"));
-	assert_non_null(strstr(w->x.why, "could not be used"));
+	assert_non_null(strstr(w->x.why, "could not be used: connect to 127.0.0.1:"));
+	assert_non_null(strstr(w->x.why, "Connection refused"));
 	w->owner = 1; /* promoted */
 	ready(w, 1);
 }
