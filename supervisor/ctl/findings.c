@@ -200,9 +200,8 @@ static uint64_t fine_parts(const struct findings *f, size_t from, const char *ch
 }
 
 /* Fine in several ways: that it is fine is what there is to say. */
-static void join_fine(struct findings *f, size_t from, size_t n_parts)
+static void join_fine(struct findings *f, size_t from, uint64_t all)
 {
-	const uint64_t all = UINT64_MAX >> (64 - n_parts);
 	size_t n = from;
 
 	for (size_t i = from; i < f->n; i++) {
@@ -218,7 +217,8 @@ static void join_fine(struct findings *f, size_t from, size_t n_parts)
 				continue;
 			}
 			free(one.text);
-			one.text = xasprintf("in each of the %zu partitions", n_parts);
+			one.text = xasprintf("in each of the %d partitions",
+					     __builtin_popcountll(all));
 			one.parts = all;
 		}
 		f->v[n++] = one;
@@ -244,12 +244,12 @@ static void group_checks(struct findings *f, size_t from)
 	}
 }
 
-void findings_fold(struct findings *f, size_t from, size_t n)
+void findings_fold(struct findings *f, size_t from, size_t n, uint64_t asked)
 {
 	for (size_t i = from; i < f->n; i++)
 		join(f, i, is_same);
 	join_alike(f, from);
-	join_fine(f, from, n);
+	join_fine(f, from, asked);
 	group_checks(f, from);
 	for (size_t i = from; i < f->n; i++)
 		f->v[i].is_all = f->v[i].parts == UINT64_MAX >> (64 - n);

@@ -32,9 +32,10 @@ size_t findings_n(const struct findings *f);
 /*
  * What was found in each of `n` partitions since `from` findings were there becomes one finding
  * where it is the same, or where many are, but for numbers in it. A check that is fine in all of
- * them is one line; one that is fine in some says nothing of these.
+ * them that could be `asked` (bit by bit) is one line; one that is fine in some says nothing of
+ * these.
  */
-void findings_fold(struct findings *f, size_t from, size_t n);
+void findings_fold(struct findings *f, size_t from, size_t n, uint64_t asked);
 void finding_fine(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
 void finding_note(struct findings *f, const char *check, const char *fmt, ...) ATTR_PRINTF(3, 4);
 /* `what_to_do` is a whole clause: "set it to noeviction". */

@@ -23,6 +23,48 @@ const char *doctor_error(const redisReply *reply)
 	return reply->type == REDIS_REPLY_ERROR ? reply->str : NULL;
 }
 
+/*
+ * Turns to this stream. 1: its node cannot be asked, which is a finding, said once: in a cluster
+ * one may be away, and what the others have is to be looked at all the same.
+ */
+static int turn_to(struct doctor *d, const struct conf_queue *q)
+{
+	for (size_t i = 0; i < d->lost.n; i++)
+		if (strcmp(d->lost.v[i], q->name) == 0)
+			return 1;
+	if (redis_serve(d->r, q, d->e) == 0)
+		return 0;
+	if (!redis_is_cluster(d->r) || d->e->code != EXIT_UNREACHABLE)
+		return -1;
+	strv_add(&d->lost, q->name);
+	finding_bad(d->f, "node", "look at it: redis-cli --cluster check HOST:PORT", "%s",
+		    redis_why(d->r));
+	*d->e = (struct err){0};
+	return 1;
+}
+
+/* In how many streams of the queue nothing can be asked; -1: the end. */
+static int count_lost(struct doctor *d, const struct parts *p)
+{
+	size_t from = findings_n(d->f);
+	int n = 0;
+
+	findings_about(d->f, parts_name(p));
+	for (size_t i = 0; i < p->n; i++) {
+		int rc;
+
+		findings_about_partition(d->f, p->is_spread ? (int)i : PARTS_ANY);
+		rc = turn_to(d, &p->v[i]);
+		if (rc < 0)
+			return -1;
+		n += rc;
+	}
+	findings_about_partition(d->f, PARTS_ANY);
+	if (p->is_spread)
+		findings_fold(d->f, from, p->n, 0);
+	return n;
+}
+
 /* The server that has what is asked about now, unless it was looked at before. */
 static int look_at_node(struct doctor *d)
 {
@@ -41,12 +83,12 @@ static int look_at_nodes(struct doctor *d, const struct parts *p)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < p->n && rc == 0; i++) {
-		rc = redis_serve(d->r, &p->v[i], d->e);
+	for (size_t i = 0; i < p->n && rc >= 0; i++) {
+		rc = turn_to(d, &p->v[i]);
 		if (rc == 0)
 			rc = look_at_node(d);
 	}
-	return rc;
+	return rc < 0 ? -1 : 0;
 }
 
 static void on_account(void *arg, const char *queue ATTR_UNUSED, bool is_bad, const char *text)
@@ -65,56 +107,75 @@ static int look_at_each(struct doctor *d, const struct parts *p,
 				    const struct keys *))
 {
 	size_t from = findings_n(d->f);
+	uint64_t asked = 0;
 	struct keys k;
 	int rc = 0;
 
-	for (size_t i = 0; i < p->n && rc == 0; i++) {
+	for (size_t i = 0; i < p->n && rc >= 0; i++) {
 		findings_about_partition(d->f, p->is_spread ? (int)i : PARTS_ANY);
 		keys_init(&k, p->v[i].name);
-		rc = redis_serve(d->r, &p->v[i], d->e);
+		rc = turn_to(d, &p->v[i]);
+		asked |= (uint64_t)(rc == 0) << i;
 		if (rc == 0)
 			rc = room(d, &p->v[i], &k);
 		keys_release(&k);
 	}
 	findings_about_partition(d->f, PARTS_ANY);
 	if (p->is_spread)
-		findings_fold(d->f, from, p->n);
-	return rc;
+		findings_fold(d->f, from, p->n, asked);
+	return rc < 0 ? -1 : 0;
 }
 
 static int look_at_queue(struct doctor *d, const struct parts *p)
 {
+	int n_lost = count_lost(d, p);
+
+	if (n_lost < 0)
+		return -1;
 	d->audit = (struct audit){.say = on_account, .arg = d};
-	d->is_audited = true;
-	findings_about(d->f, parts_name(p));
+	d->is_audited = n_lost == 0;
 	if (look_at_each(d, p, doctor_cluster) != 0 || look_at_each(d, p, doctor_queue) != 0 ||
 	    look_at_each(d, p, doctor_list) != 0)
 		return -1;
 	if (d->is_audited)
 		audit_say_sum(&d->audit, parts_name(p));
-	if (doctor_parts(d, p) != 0 || doctor_names(d, p) != 0)
+	/* These look through the keys of every node that has the queue. */
+	if (n_lost == 0 && (doctor_parts(d, p) != 0 || doctor_names(d, p) != 0))
 		return -1;
 	return look_at_each(d, p, doctor_needs);
 }
 
+/* Any stream will do. */
+static int look_at_options(struct doctor *d, const struct parts *queues, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < queues[i].n; j++) {
+			const struct conf_queue *q = &queues[i].v[j];
+			int rc = turn_to(d, q);
+			struct keys k;
+
+			if (rc > 0)
+				continue;
+			findings_about(d->f, NULL);
+			keys_init(&k, q->name);
+			rc = rc == 0 ? doctor_options(d, q, &k) : -1;
+			keys_release(&k);
+			return rc;
+		}
+	return 0;
+}
+
 static int look(struct doctor *d, const struct parts *queues, size_t n)
 {
-	const struct conf_queue *first = n > 0 ? &queues[0].v[0] : NULL;
-	struct keys k;
 	int rc = 0;
 
 	/* Without a queue any node of a cluster will do. */
 	if (n == 0 || !redis_is_cluster(d->r))
 		rc = look_at_node(d);
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = look_at_nodes(d, &queues[i]);
-	if (rc == 0 && first) {
-		keys_init(&k, first->name);
-		rc = redis_serve(d->r, first, d->e);
-		if (rc == 0)
-			rc = doctor_options(d, first, &k);
-		keys_release(&k);
-	}
+		rc = count_lost(d, &queues[i]) < 0 ? -1 : look_at_nodes(d, &queues[i]);
+	if (rc == 0)
+		rc = look_at_options(d, queues, n);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		rc = look_at_queue(d, &queues[i]);
 	return rc;
@@ -162,6 +223,7 @@ static int examine(struct ctl *c, struct doctor *d, const struct parts *queues, 
 	}
 	findings_free(d->f);
 	strv_release(&d->seen);
+	strv_release(&d->lost);
 	redis_close(d->r);
 	return rc;
 }

@@ -5,9 +5,8 @@ import re
 import pytest
 
 from clusters import Cluster
-from redisserver import documented
+from redisserver import documented, version
 from test_cluster import consuming, other_master, start
-from redisserver import version
 from tlsserver import Certs
 from waiting import wait_until
 
@@ -92,6 +91,24 @@ def test_doctor_looks_at_the_cluster_and_the_slot(masters, sup, journal):
     victim = next(n for n in masters.nodes if n not in (home, target))
     victim.stop()
     wait_until(lambda: findings(s)["cluster"]["state"] == "bad", 20)
+
+
+def test_doctor_goes_on_where_a_node_is_away(masters, sup, journal):
+    for k in range(1000):
+        name = "p%d" % k
+        at = [masters.owner("%s:%d" % (name, i)) for i in range(3)]
+        if len(set(at)) == 3:
+            break
+    s = start(sup, journal, masters.url(), 1, queues=[name], partitions=3)
+    s.wait_ready(1)
+    at[1].stop()
+    found = json.loads(s.ctl("doctor", name, "--json", check=1).out)["findings"]
+    bad, = [f for f in found if f["check"] == "node"]
+    assert bad["partitions"] == [1] and bad["queue"] == name and bad["state"] == "bad"
+    assert "could not be used: connect to 127.0.0.1:%d: Connection refused" % at[1].port in bad["text"]
+    assert "--cluster check" in bad["do"]
+    assert [f for f in found if f["check"] == "group"], "what the others have was looked at"
+    assert "127.0.0.1:%d: Connection refused" % at[1].port in s.ctl("doctor", name, check=1).out
 
 
 def test_doctor_knows_a_cluster_behind_a_plain_url(masters, sup, journal):

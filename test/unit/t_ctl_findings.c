@@ -40,7 +40,7 @@ static void test_what_is_fine_in_all_is_one_line(void **state)
 		if (i != 3)
 			finding_fine(f, "pending", "of %d", i);
 	}
-	findings_fold(f, 1, PARTS);
+	findings_fold(f, 1, PARTS, UINT64_MAX >> (64 - PARTS));
 	is_printed(f, "of     check    finding\n"
 		      "Redis  version  ok 7\n"
 		      "jobs   types    ok right\n"
@@ -63,7 +63,7 @@ static void test_what_is_not_names_its_partitions(void **state)
 		finding_unknown(f, "account", "no access");
 	}
 	findings_about_partition(f, PARTS_ANY);
-	findings_fold(f, 1, PARTS);
+	findings_fold(f, 1, PARTS, UINT64_MAX >> (64 - PARTS));
 	assert_int_equal(findings_n_bad(f), 1);
 	is_printed(f, "of            check    finding\n"
 		      "Redis         version  ok 7\n"
@@ -83,7 +83,7 @@ static void test_few_that_differ_are_told_each_and_many_by_the_first(void **stat
 		if (i % 2)
 			finding_bad(f, "group", "look", "%d entries", i);
 	}
-	findings_fold(f, 1, PARTS);
+	findings_fold(f, 1, PARTS, UINT64_MAX >> (64 - PARTS));
 	is_printed(f, "of      check    finding\n"
 		      "Redis   version  ok 7\n"
 		      "jobs    workers  !! 10 tasks wait (and the like 5 times); start them\n"
@@ -104,7 +104,7 @@ static void test_all_64_partitions_have_their_bit(void **state)
 		if (i == 63)
 			finding_note(f, "slots", "few");
 	}
-	findings_fold(f, 1, 64);
+	findings_fold(f, 1, 64, UINT64_MAX >> (64 - 64));
 	list = findings_json(f);
 	parts = json_object_get(json_array_get(list, 1), "partitions");
 	assert_int_equal(json_array_size(parts), 64);
