@@ -82,6 +82,17 @@ void ledger_return(struct ledger *l, enum ledger_place *p)
 	check(l);
 }
 
+void ledger_put_off(struct ledger *l, enum ledger_place *p)
+{
+	ledger_leave(l, p);
+	if (*p != LEDGER_RETURNED)
+		return;
+	l->returned--;
+	l->leaving++;
+	*p = LEDGER_LEAVING;
+	check(l);
+}
+
 void ledger_gone(struct ledger *l, enum ledger_place p)
 {
 	switch (p) {

@@ -15,7 +15,10 @@
  * again, maybe more than there is, and nothing is asked for until they are settled. Over another
  * link (that of another partition) a read may overtake the settlements: it is not sent where they
  * and all that is in use would come to more than 2 x concurrency. So there are never more tasks
- * than that in the table, and never more than credit with a handler. Pure.
+ * than that in the table, and never more than credit with a handler.
+ *
+ * Where Redis cannot take the settlements of one partition they are put off: `leaving`, too, so
+ * that the others have the credit. It is for the queue to ask for nothing more in that one. Pure.
  */
 #ifndef REDISQ_LEDGER_H
 #define REDISQ_LEDGER_H
@@ -52,6 +55,8 @@ enum ledger_place { LEDGER_HELD, LEDGER_LEAVING, LEDGER_RETURNED };
 void ledger_leave(struct ledger *l, enum ledger_place *p);
 /* The settlement was refused, or its answer lost. */
 void ledger_return(struct ledger *l, enum ledger_place *p);
+/* It has ended and cannot be settled now: no other partition is to wait for that. */
+void ledger_put_off(struct ledger *l, enum ledger_place *p);
 /* The task is settled or disowned: its slot is free. */
 void ledger_gone(struct ledger *l, enum ledger_place p);
 /* Nothing new from now on. */

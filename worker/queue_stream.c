@@ -219,8 +219,10 @@ static void turn_open(struct queue *q, int64_t now)
 		return;
 	stream_look_at_policy(q, now);
 	stream_promote(q, now);
-	stream_scan(q, now);
-	q->kind->read(q, now);
+	if (!stream_has_put_off(q)) {
+		stream_scan(q, now);
+		q->kind->read(q, now);
+	}
 	announce(q);
 }
 
@@ -292,6 +294,8 @@ static void queue_turn(struct queue *q)
 	case STREAM_LEFT:
 		return;
 	}
+	if (stream_put_off(q))
+		worker_turn_again(q->w); /* those who had their turn before can use the credit */
 	set_alarm(q, now);
 	rconn_flush(q->fetch);
 	rconn_flush(q->cmd);

@@ -274,6 +274,13 @@ bool stream_start_fetched(struct queue *q, int64_t now_ms);
 /* stream_settle.c */
 /* Sends what may be sent; true when something needs fresher evidence first. */
 bool stream_settle_flush(struct queue *q, int64_t now_ms);
+/*
+ * In one of many partitions: settlements that cannot be sent now take no credit from the others, be
+ * it that its node is away or that it refuses them. True as long as there are such: nothing more is
+ * asked for here.
+ */
+bool stream_put_off(struct queue *q);
+bool stream_has_put_off(const struct queue *q);
 /* Entries under our name that are not in the table: lets others have them. */
 struct candidate;
 void stream_release(struct queue *q, const struct candidate *list, int n);

@@ -165,7 +165,7 @@ struct share stream_look(const struct queue *q, int64_t now)
 		.busy = q->scanning || q->reading != READ_NONE,
 	};
 
-	if (!stream_linked(q) || !stream_can_send(q, now))
+	if (!stream_linked(q) || !stream_can_send(q, now) || stream_has_put_off(q))
 		s.state = SHARE_OUT;
 	else if (q->reading == READ_BLOCKED || q->reading == READ_UNBLOCKING)
 		s.state = SHARE_WAITING;

@@ -214,6 +214,34 @@ void stream_settle_again(struct queue *q, struct task *t)
 	list_append(&q->to_settle, &t->link);
 }
 
+bool stream_has_put_off(const struct queue *q)
+{
+	struct list *it;
+
+	list_each (it, &q->to_settle)
+		if (list_entry(it, struct task, link)->place == LEDGER_LEAVING)
+			return true;
+	return false;
+}
+
+bool stream_put_off(struct queue *q)
+{
+	bool cannot = !stream_any_link(q) || q->n_trouble[STREAM_OP_SETTLE] > 0 ||
+		      q->n_trouble[STREAM_OP_RENEW] > 0;
+	bool any = false;
+	struct list *it;
+
+	if (!cannot || q->c->partitions == 1)
+		return false;
+	list_each (it, &q->to_settle) {
+		struct task *t = list_entry(it, struct task, link);
+
+		any |= t->place != LEDGER_LEAVING;
+		ledger_put_off(&q->w->ledger, &t->place);
+	}
+	return any;
+}
+
 /* One command's worth of settlements. Owned by its reply. */
 struct settle_batch {
 	struct queue *q; /* borrowed */

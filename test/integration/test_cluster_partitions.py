@@ -180,3 +180,56 @@ def test_a_slot_that_moves_keeps_no_worker_set_aside(masters, sup, journal, gate
     masters.owner("q:5").wait_empty("q:5", 30)
     masters.move(masters.slot("q:0"), source, target)
     wait_until(lambda: all(w["consuming"] for w in s.workers()), 20)
+
+
+# ---- tasks that have ended, and cannot be settled
+
+def away(cluster):
+    """The node of q:0, its partitions, and the nodes of the others."""
+    gone = cluster.owner("q:0")
+    hit = streams(gone, cluster)
+    return gone, hit, {x: cluster.owner(x) for x in streams() if x not in hit}
+
+
+def fill(sup, journal, gate, node, stream):
+    """A queue all of whose slots are taken by tasks of one partition."""
+    s = start(sup, journal, node, 2, concurrency=2, lease="4s")
+    gone, hit, rest = away(node)
+    ids = called(stream, gone.add(stream, *[b"do " + str(gate).encode()] * 8))
+    journal.wait_started(4)
+    return s, gone, rest, ids
+
+
+def wait_others_run(journal, rest):
+    ids = {i for x, node in rest.items() for i in called(x, node.add(x, *[b"do"] * 5))}
+    wait_until(lambda: ids <= {e["id"] for e in journal.ends()}, 20, "the others go on")
+    return ids
+
+
+def test_a_node_that_goes_takes_no_slots_along(masters, sup, journal, gate):
+    s, gone, rest, _ = fill(sup, journal, gate, masters, "q:0")
+    gone.stop()
+    gate.open()
+    journal.wait_ended(4)
+    wait_others_run(journal, rest)
+    assert max(journal.runs().values()) == 1 and journal.most_at_once() <= 4
+    assert s.stop(40) in (0, 1)
+
+
+def test_tasks_that_end_while_their_slot_moves_keep_no_slots(masters, sup, journal, gate):
+    """The stream is still where it was, and could be read: all it brings could not be settled."""
+    s, gone, rest, ids = fill(sup, journal, gate, masters, "q:0")
+    target, slot = next(iter(rest.values())), masters.slot("{q:0}")
+    masters.begin_move(slot, gone, target)
+    masters.move_keys(slot, gone, target, only=lambda key: key != "q:0")
+    gate.open()
+    journal.wait_ended(4)
+    others = wait_others_run(journal, rest)
+    assert len(set(journal.runs()) & set(ids)) <= 8
+    while masters.move_keys(slot, gone, target):
+        pass
+    masters.end_move(slot, target)
+    wait_all_empty(masters)
+    assert journal.runs() == dict.fromkeys(others | set(ids), 1)
+    assert journal.most_at_once() <= 4
+    assert s.stop() == 0

@@ -116,6 +116,39 @@ static void test_settlements_that_are_overtaken(void **state)
 	assert_true(ledger_is_idle(&l));
 }
 
+/* They had the credit of all partitions for as long as the node of theirs was away. */
+static void test_what_cannot_be_settled_takes_no_credit(void **state)
+{
+	enum ledger_place p[4] = {LEDGER_HELD, LEDGER_HELD, LEDGER_HELD, LEDGER_HELD};
+	struct ledger l;
+
+	(void)state;
+	ledger_init(&l, 2);
+	ledger_grant(&l, 2);
+	ledger_ask(&l, LEDGER_READ, 2);
+	ledger_got(&l, LEDGER_READ, 2, 2);
+	ledger_leave(&l, &p[0]);
+	ledger_return(&l, &p[0]); /* sent, and the answer lost; the other one not sent at all */
+	assert_int_equal(ledger_free(&l), 0);
+	for (int i = 0; i < 2; i++) {
+		ledger_put_off(&l, &p[i]);
+		ledger_put_off(&l, &p[i]);
+		assert_int_equal(p[i], LEDGER_LEAVING);
+	}
+	assert_int_equal(ledger_in_use(&l), 0);
+	assert_false(ledger_is_idle(&l));
+	/* Others run instead; should they be put off, too, the table is full. */
+	assert_int_equal(ledger_ask(&l, LEDGER_READ, 9), 2);
+	ledger_got(&l, LEDGER_READ, 2, 2);
+	ledger_put_off(&l, &p[2]);
+	ledger_put_off(&l, &p[3]);
+	assert_int_equal(ledger_free(&l), 0);
+	for (int i = 0; i < 4; i++)
+		ledger_gone(&l, p[i]);
+	assert_int_equal(ledger_free(&l), 2);
+	assert_true(ledger_is_idle(&l));
+}
+
 static void test_drain(void **state)
 {
 	struct ledger l;
@@ -286,11 +319,18 @@ static void end_one(struct storm *s)
 	}
 }
 
+static void put_off(struct storm *s)
+{
+	for (int i = 0; i < MAX_TASKS; i++)
+		if (s->stage[i] == ENDED && rng_below(&s->rng, 2) == 0)
+			ledger_put_off(&s->l, &s->place[i]);
+}
+
 static void step(struct storm *s)
 {
 	int n;
 
-	switch (rng_below(&s->rng, 12)) {
+	switch (rng_below(&s->rng, 13)) {
 	case 0:
 		n = (int)rng_below(&s->rng, 4);
 		s->granted += n - ledger_grant(&s->l, n);
@@ -319,6 +359,9 @@ static void step(struct storm *s)
 		break;
 	case 9:
 		s->freed += ledger_shrink(&s->l);
+		break;
+	case 10:
+		put_off(s);
 		break;
 	default:
 		end_one(s);
@@ -366,6 +409,7 @@ int main(void)
 		cmocka_unit_test(test_ask_and_got),
 		cmocka_unit_test(test_leave_and_return),
 		cmocka_unit_test(test_settlements_that_are_overtaken),
+		cmocka_unit_test(test_what_cannot_be_settled_takes_no_credit),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_storm),
 	};
