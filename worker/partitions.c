@@ -115,13 +115,16 @@ bool partitions_left(struct worker *w, const struct queue *q)
 	return all;
 }
 
-bool partitions_cleared(struct worker *w, const struct queue *q)
+bool partitions_cleared(struct worker *w, const struct queue *q, int64_t now_ms)
 {
 	bool all = true;
 
 	of(w, q)->cleared = true;
-	for (int i = 0; i < w->partitions.n; i++)
-		all &= w->partitions.v[i].cleared || !w->partitions.v[i].consuming;
+	for (int i = 0; i < w->partitions.n; i++) {
+		const struct partition *p = &w->partitions.v[i];
+
+		all &= p->cleared || !p->consuming || !w->qops->look(p->queue, now_ms).able;
+	}
 	return all;
 }
 

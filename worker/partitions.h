@@ -45,8 +45,9 @@ bool partitions_ready(struct worker *w, const struct queue *q);
 bool partitions_left(struct worker *w, const struct queue *q);
 /* Set aside, it is not known of any. */
 void partitions_begin_quarantine(struct worker *w);
-/* No suspect is left in this one; one that cannot be reached has none that could be run. */
-bool partitions_cleared(struct worker *w, const struct queue *q);
+/* No suspect is left in this one; one that cannot be reached, or where Redis refuses what is
+ * needed, has none that could be run. */
+bool partitions_cleared(struct worker *w, const struct queue *q, int64_t now_ms);
 /* Forgets that it was cleared: something came from it. */
 void partitions_not_cleared(struct worker *w, const struct queue *q);
 /* An event of the queue (queue.h). */

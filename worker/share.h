@@ -30,6 +30,7 @@ struct share {
 	bool quiet;        /* and has brought nothing for long */
 	bool takes;        /* what was let go of waits there for credit, whatever it is doing */
 	bool busy;         /* and an answer is near, before it can use any */
+	bool able;         /* Redis lets us have what was let go of there */
 	int64_t looked_ms; /* when it answered last */
 	int n_tasks;       /* it has already */
 };

@@ -163,6 +163,8 @@ struct share stream_look(const struct queue *q, int64_t now)
 		.looked_ms = q->looked_ms,
 		.takes = q->take_first && !q->take_asked && now >= q->take_hold_ms,
 		.busy = q->scanning || q->reading != READ_NONE,
+		.able = now < q->name_until_ms && q->n_trouble[STREAM_OP_SCAN] == 0 &&
+			!stream_has_put_off(q),
 	};
 
 	if (!stream_linked(q) || !stream_can_send(q, now) || stream_has_put_off(q))

@@ -140,7 +140,7 @@ static void on_suspects(struct worker *w, struct queue *q ATTR_UNUSED, int n)
 
 static void on_cleared(struct worker *w, struct queue *q)
 {
-	if (!partitions_cleared(w, q))
+	if (!partitions_cleared(w, q, clock_boot_ms()))
 		return;
 	worker_end_quarantine(w, "no suspect is left");
 	if (w->chan)

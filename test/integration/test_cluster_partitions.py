@@ -233,3 +233,20 @@ def test_tasks_that_end_while_their_slot_moves_keep_no_slots(masters, sup, journ
     assert journal.runs() == dict.fromkeys(others | set(ids), 1)
     assert journal.most_at_once() <= 4
     assert s.stop() == 0
+
+
+def test_a_partition_that_is_refused_keeps_no_worker_set_aside(masters, sup, journal, gate):
+    """Nobody can tell whether a suspect is left there, and none could be run."""
+    s = start(sup, journal, masters, 2, concurrency=2, lease="4s")
+    gone, hit, rest = away(masters)
+    x, node = next(iter(rest.items()))
+    suspects = called(x, node.add(x, *[b"do " + str(gate).encode()] * 4))
+    journal.wait_started(4)
+    gone.r.delete(hit[0])
+    gone.r.set(hit[0], "text")
+    wait_until(lambda: s.log("q").count("WRONGTYPE") >= 2, 20)
+    os.kill(s.pids()[0], signal.SIGKILL)
+    wait_until(lambda: "is set aside for suspects" in s.out())
+    gate.open()
+    wait_until(lambda: set(suspects) <= {e["id"] for e in journal.ends()})
+    wait_others_run(journal, rest)
