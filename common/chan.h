@@ -31,9 +31,9 @@
  *   scan                 somebody released entries: look for them now
  *   quarantine           you are set aside: run suspects, one at a time, until none is left
  *   ordinary             you are not set aside any more: take any task again
- *   dead N PARTITION NAME NONCE RUN-ID FETCH-ID CMD-ID CHARGE CAUSE    order N: a worker died, and
- *   ran N ID TOKEN ...   its handlers are gone; this is what it ran of that partition of the queue
- *                        (as many a line as fit);
+ *   dead N PARTITION PARTITIONS NAME NONCE RUN-ID FETCH-ID CMD-ID CHARGE CAUSE    order N: a worker
+ *   ran N ID TOKEN ...   died, and its handlers are gone; this is what it ran of that partition, of
+ *                        so many, of the queue (as many a line as fit);
  *   handover N           now let everyone have what it had pending there (common/obituary.h)
  */
 #ifndef REDISQ_CHAN_H

@@ -88,7 +88,7 @@ static const char *or_dash(const char *text)
 
 void obituary_write(const struct obituary *o, struct buf *lines)
 {
-	buf_addf(lines, "dead %" PRIu32 " %d ", o->order, o->partition);
+	buf_addf(lines, "dead %" PRIu32 " %d %d ", o->order, o->partition, o->n_partitions);
 	percent_encode(o->consumer, lines);
 	buf_addf(lines, " %s %s %" PRId64 " %" PRId64 " %d %s\n", or_dash(o->nonce),
 		 or_dash(o->run_id), o->client_id[0], o->client_id[1], o->charge, o->cause);
@@ -148,11 +148,12 @@ bool obituary_read_dead(struct obituary *o, const char *rest)
 {
 	struct buf name = BUF_INIT;
 	const char *word;
-	uint64_t order, partition, charge, fetch_id, cmd_id;
+	uint64_t order, partition, n_partitions, charge, fetch_id, cmd_id;
 	size_t n;
 	bool fine;
 
-	if (!number(&rest, UINT32_MAX, &order) || !number(&rest, PARTITIONS_MAX - 1, &partition))
+	if (!number(&rest, UINT32_MAX, &order) || !number(&rest, PARTITIONS_MAX - 1, &partition) ||
+	    !number(&rest, PARTITIONS_MAX, &n_partitions) || n_partitions == 0)
 		return false;
 	n = next_word(&rest, &word);
 	fine = n > 0 && percent_decode(slice_of(word, n), &name) &&
@@ -163,6 +164,7 @@ bool obituary_read_dead(struct obituary *o, const char *rest)
 	if (fine) {
 		o->order = (uint32_t)order;
 		o->partition = (int)partition;
+		o->n_partitions = (int)n_partitions;
 		o->client_id[0] = (int64_t)fetch_id;
 		o->client_id[1] = (int64_t)cmd_id;
 		o->charge = charge != 0;

@@ -26,7 +26,8 @@ struct obituary_task {
 
 struct obituary {
 	uint32_t order;            /* number of the supervisor's, for the answers */
-	int partition;             /* of the queue: each has names and tasks of its own */
+	int partition;             /* of the queue: each has names and tasks of its own, */
+	int n_partitions;          /* of how many: of one it is the queue's own stream */
 	char *consumer;            /* owned; NULL = nobody */
 	char nonce[36];            /* of its claim */
 	char run_id[44];           /* of the server its links belonged to, "" = unknown */

@@ -126,12 +126,13 @@ static void copy_text(char *to, size_t size, const char *from, size_t from_size)
 	slice_text(slice_of(from, strnlen(from, from_size)), to, size);
 }
 
-/* Under which name, and over which links, it served partition `i`. */
-static void write_name(struct board *b, int i, struct obituary *who)
+/* Under which name, and over which links, it served partition `i` of so many. */
+static void write_name(struct board *b, int i, int n_partitions, struct obituary *who)
 {
 	struct board_name *n = &b->names[i];
 
 	who->partition = i;
+	who->n_partitions = n_partitions;
 	who->consumer = xmemdup0(n->consumer, strnlen(n->consumer, sizeof(n->consumer)));
 	copy_text(who->nonce, sizeof(who->nonce), n->nonce, sizeof(n->nonce));
 	copy_text(who->run_id, sizeof(who->run_id), n->run_id, sizeof(n->run_id));
@@ -175,7 +176,7 @@ static int write_obituaries(const struct proc *p, const struct last_exit *how,
 		if (!b->names[i].consumer[0])
 			continue;
 		obituary_init(&who[n]);
-		write_name(b, i, &who[n++]);
+		write_name(b, i, proc_conf(p)->partitions, &who[n++]);
 	}
 	n_ran = write_tasks(b, who, n);
 	buf_adds(&cause, n_ran > 1 ? OBITUARY_COMPANY : OBITUARY_ALONE);

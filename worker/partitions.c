@@ -1,6 +1,7 @@
 /* partitions.c - see partitions.h. */
 #include "log.h"
 #include "partitions.h"
+#include "clock.h"
 #include "worker.h"
 
 void partitions_open(struct worker *w)
@@ -70,13 +71,19 @@ void partitions_leave(struct worker *w)
 
 void partitions_hand_over(struct worker *w, struct obituary *who)
 {
-	if (who->partition < w->partitions.n) {
-		w->qops->hand_over(w->partitions.v[who->partition].queue, who);
-	} else if (who->partition >= w->qc->partitions) {
+	int n = w->qc->partitions;
+
+	if (who->partition < n && (n > 1) == (who->n_partitions > 1)) {
+		if (w->partitions.n > 0) /* else it is too early, and we are asked again */
+			w->qops->hand_over(w->partitions.v[who->partition].queue, who);
+	} else {
 		/* Taken away by a reload: no other worker has it, either. */
-		log_warning("partition %d is not served any more: what dead %s had there stays "
-			    "pending until it is, see redisqctl doctor",
-			    who->partition, who->consumer);
+		char *stream = partition_stream(w->qc->name, who->partition, who->n_partitions);
+
+		log_warning("\"%s\" is not served any more: what dead %s had there stays pending "
+			    "until it is, see redisqctl doctor",
+			    stream, who->consumer);
+		free(stream);
 		worker_queue_events.on_swept(w, NULL, who);
 		obituary_release(who);
 	}
@@ -95,14 +102,62 @@ static struct partition *of(struct worker *w, const struct queue *q)
 	return &ps->v[i];
 }
 
+static bool is_ready(const struct partitions *ps)
+{
+	bool any = false;
+
+	for (int i = 0; i < ps->n; i++) {
+		if (!ps->v[i].ready && !ps->v[i].waiting)
+			return false;
+		any |= ps->v[i].ready;
+	}
+	return any;
+}
+
 bool partitions_ready(struct worker *w, const struct queue *q)
 {
-	bool all = true;
-
 	of(w, q)->ready = true;
+	return is_ready(&w->partitions);
+}
+
+bool partitions_waiting(struct worker *w, const struct queue *q)
+{
+	of(w, q)->waiting = true;
+	return is_ready(&w->partitions);
+}
+
+bool partitions_all_wait(const struct worker *w)
+{
 	for (int i = 0; i < w->partitions.n; i++)
-		all &= w->partitions.v[i].ready;
-	return all;
+		if (!w->partitions.v[i].waiting)
+			return false;
+	return true;
+}
+
+const char *partitions_consumer(const struct worker *w)
+{
+	for (int i = 0; i < w->partitions.n; i++)
+		if (w->partitions.v[i].ready)
+			return w->board->names[i].consumer;
+	return "";
+}
+
+const char *partitions_label(struct worker *w, const struct queue *q, char out[24])
+{
+	out[0] = '\0';
+	if (w->partitions.n > 1)
+		snprintf(out, 24, "partition %d: ", (int)(of(w, q) - w->partitions.v));
+	return out;
+}
+
+bool partitions_have_more(const struct worker *w)
+{
+	int64_t now = clock_boot_ms();
+
+	for (int i = 0; i < w->partitions.n; i++)
+		if (w->qops->look(w->partitions.v[i].queue, now).more)
+			return true;
+	return false;
 }
 
 bool partitions_left(struct worker *w, const struct queue *q)

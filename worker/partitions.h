@@ -13,6 +13,7 @@
 struct partition {
 	struct queue *queue; /* owned */
 	bool ready;
+	bool waiting; /* for Redis, and was never ready */
 	bool left;
 	bool cleared; /* set aside: no suspect was left at the last look */
 	bool consuming;
@@ -41,8 +42,21 @@ void partitions_leave(struct worker *w);
 void partitions_hand_over(struct worker *w, struct obituary *who);
 
 /* Notes of what one of them has said; true when it is true of all by now. */
-bool partitions_ready(struct worker *w, const struct queue *q);
 bool partitions_left(struct worker *w, const struct queue *q);
+/*
+ * It is ready, or waits for Redis: true when the worker is ready by now. That is when each of them
+ * is, or at least one, and the others wait: what one node of a cluster suffers, or a slot that is
+ * being moved, keeps neither a start nor a reload.
+ */
+bool partitions_ready(struct worker *w, const struct queue *q);
+bool partitions_waiting(struct worker *w, const struct queue *q);
+bool partitions_all_wait(const struct worker *w);
+/* The name in the first of them that is ready; "" = none is. */
+const char *partitions_consumer(const struct worker *w);
+/* Where to say it of one of several: "partition 3: ", else "". */
+const char *partitions_label(struct worker *w, const struct queue *q, char out[24]);
+/* May any of them have more to read? */
+bool partitions_have_more(const struct worker *w);
 /* Set aside, it is not known of any. */
 void partitions_begin_quarantine(struct worker *w);
 /* No suspect is left in this one; one that cannot be reached, or where Redis refuses what is

@@ -248,6 +248,9 @@ void stream_read(struct queue *q, int64_t now_ms);
 struct share stream_look(const struct queue *q, int64_t now_ms);
 /* Its answer is there, or there will be none: the credit is free again, but for `n_new`. */
 void stream_read_over(struct queue *q, int n_new);
+/* A read has brought nothing. If the handler is to be tried, and nothing new is there to try it
+ * with, then with what was given back. */
+void stream_nothing_new(struct queue *q);
 /* The longest BLOCK of this queue. */
 int64_t stream_block_max_ms(const struct queue *q);
 /* How long a read that is sent now blocks: longer when nothing came for long, but no longer than a

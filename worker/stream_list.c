@@ -120,10 +120,9 @@ static void on_fetched(void *arg, const struct redisReply *r)
 	q->arrived = false;
 	n_new = stream_adopt_all(q, list, q->read_asked,
 				 lease_evidence(q->read_sent_ms, q->c->lease));
-	if (n == 0 && q->read_asked > 0 && q->w->breaker.state == BREAKER_HALF_OPEN)
-		/* Nothing new to try the handler with: then with what was given back. */
-		q->scan_now = q->take_first = true;
 	q->maybe_more = n > 0;
+	if (n == 0 && q->read_asked > 0)
+		stream_nothing_new(q);
 	stream_read_over(q, n_new);
 	if (n > 0)
 		q->last_entry_ms = clock_boot_ms();
@@ -185,15 +184,18 @@ static void on_moved(void *arg, const struct redisReply *r)
 	q->arrived = reply_is_string(r);
 }
 
-/* Before 6.0 whole seconds only. */
+/* BRPOPLPUSH, which is for servers before 6.2, takes whole seconds only. */
 static int64_t wait_ms(const struct queue *q, int64_t max_ms, int64_t now)
 {
-	return max_i64(min_i64(stream_block_ms(q, now), max_ms) / 1000, 1) * 1000;
+	int64_t ms = min_i64(stream_block_ms(q, now), max_ms);
+
+	return q->no_blmove ? max_i64(ms / 1000, 1) * 1000 : ms;
 }
 
 static void wait_for_item(struct queue *q, int64_t max_ms, int64_t now)
 {
 	int64_t ms = wait_ms(q, max_ms, now);
+	char seconds[24];
 	struct args a;
 
 	args_init(&a);
@@ -204,7 +206,8 @@ static void wait_for_item(struct queue *q, int64_t max_ms, int64_t now)
 		args_str(&a, "RIGHT");
 		args_str(&a, "LEFT");
 	}
-	args_int(&a, ms / 1000);
+	snprintf(seconds, sizeof(seconds), q->no_blmove ? "%.0f" : "%.3f", (double)ms / 1000.0);
+	args_str(&a, seconds);
 	q->read_sent_ms = now;
 	q->reading = READ_BLOCKED;
 	if (stream_send(q->fetch, &a, ms, on_moved, q) < 0)

@@ -125,6 +125,12 @@ void stream_read_over(struct queue *q, int n_new)
 	q->read_asked = 0;
 }
 
+void stream_nothing_new(struct queue *q)
+{
+	if (q->w->breaker.state == BREAKER_HALF_OPEN && !partitions_have_more(q->w))
+		partitions_scan(q->w);
+}
+
 static void on_read(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
@@ -140,15 +146,14 @@ static void on_read(void *arg, const struct redisReply *r)
 	stream_fine(q, STREAM_OP_READ);
 	in.evidence_ms = lease_evidence(q->read_sent_ms, q->c->lease);
 	n = reply_entries(r, on_entry, &in);
-	if (n == 0 && q->w->breaker.state == BREAKER_HALF_OPEN)
-		/* Nothing new to try the handler with: then with what was given back. */
-		q->scan_now = q->take_first = true;
 	if (n < 0)
 		log_error("XREADGROUP answered in a shape that is not understood; entries it may "
 			  "have "
 			  "brought are found by the next renewal");
 	stream_read_over(q, in.n_new);
 	q->maybe_more = n > 0;
+	if (n == 0)
+		stream_nothing_new(q);
 	if (n > 0)
 		q->last_entry_ms = clock_boot_ms();
 	stream_start_fetched(q, clock_boot_ms());

@@ -11,15 +11,19 @@
 
 /* ------------------------------------------------------------------ the queue's events */
 
-static void on_ready(struct worker *w, struct queue *q, const char *consumer)
+static void say_ready(struct worker *w, const char *consumer)
 {
-	if (!partitions_ready(w, q))
-		return;
 	log_info("consumer %s is ready: queue %s, concurrency %d", consumer, w->qc->name,
 		 w->qc->concurrency);
 	if (!w->ready && w->chan)
 		chan_say(w->chan, "ready %s", consumer);
 	w->ready = true;
+}
+
+static void on_ready(struct worker *w, struct queue *q, const char *consumer)
+{
+	if (partitions_ready(w, q))
+		say_ready(w, consumer);
 }
 
 static void on_linked(struct worker *w, struct queue *q, const char *where)
@@ -32,10 +36,15 @@ static void on_linked(struct worker *w, struct queue *q, const char *where)
 	buf_release(&all);
 }
 
-static void on_wait(struct worker *w, struct queue *q ATTR_UNUSED, const char *why)
+static void on_wait(struct worker *w, struct queue *q, const char *why)
 {
-	if (!w->ready && w->chan)
-		chan_say(w->chan, "redis-wait %s", why);
+	char label[24];
+
+	if (!w->ready && partitions_waiting(w, q))
+		say_ready(w, partitions_consumer(w));
+	/* One alone keeps nothing; it is said when no other can come to be ready. */
+	if (!w->ready && w->chan && partitions_all_wait(w))
+		chan_say(w->chan, "redis-wait %s%s", partitions_label(w, q, label), why);
 	/* Nothing of it can be given back while there is no link: no reason to stay. */
 	if (w->phase == WORKER_DRAINING && ledger_is_idle(&w->ledger))
 		worker_drain_on(w);

@@ -129,7 +129,7 @@ def test_kill_9_of_a_master_under_load(cluster, sup, journal):
 
 
 def test_a_node_that_stays_away_keeps_nothing_else(masters, sup, journal):
-    """Not the other partitions, not a stop."""
+    """Not the other partitions, not a reload, not a stop."""
     s = start(sup, journal, masters)
     gone = masters.owner("q:0")
     rest = [x for x in streams() if x not in streams(gone, masters)]
@@ -138,6 +138,13 @@ def test_a_node_that_stays_away_keeps_nothing_else(masters, sup, journal):
     for stream in rest:
         masters.owner(stream).add(stream, *[b"do"] * 20)
     journal.wait_ended(20 * len(rest))
+    old, generation = set(s.pids()), s.status()["supervisor"]["generation"]
+    s.ctl("reload", check=0)
+    s.wait_reload(generation)
+    assert len(s.ready()) == 3 and not old & set(s.pids()), "new ones serve what they can reach"
+    for stream in rest:
+        masters.owner(stream).add(stream, *[b"do"] * 20)
+    journal.wait_ended(40 * len(rest))
     assert max(journal.runs().values()) == 1
     assert s.stop(20) == 0
 

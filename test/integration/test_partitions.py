@@ -131,7 +131,27 @@ def test_a_death_after_partitions_were_taken_away_holds_up_no_other(sup, server,
     gate.open()
     wait_until(is_empty(server, "q:1"))
     assert journal.runs() == {stays: 1, task: 2}
-    assert server.n_pending("q:2") == 1 and "partition 2 is not served any more" in s.log("q")
+    assert server.n_pending("q:2") == 1 and '"q:2" is not served any more' in s.log("q")
+
+
+def test_a_death_after_a_queue_was_spread_touches_no_partition(sup, server, journal, gate):
+    """The old worker had the stream q; partition 0 of the new ones is q:0."""
+    task, = server.add("q", b"do " + str(gate).encode())
+    s = sup(queues={"q": dict(FAST, partitions=1, handler=journal.handler())}, args=["-n", 1])
+    old, = s.wait_ready(1)
+    journal.wait_started(1)
+    s.queues["q"]["partitions"] = 3
+    s.write_ini()
+    generation = s.status()["supervisor"]["generation"]
+    s.signal(signal.SIGHUP)
+    s.wait_reload(generation)
+    os.kill(old["pid"], signal.SIGKILL)
+    wait_until(lambda: '"q" is not served any more: what dead %s had' % old["consumer"]
+               in s.log("q"))
+    pushed = push(server, "q:0", b"do sleep=0")
+    wait_until(is_empty(server, "q:0"))
+    assert journal.runs() == {task: 1, pushed[0]: 1}
+    assert server.n_pending("q") == 1, "for whoever serves it again"
 
 
 def test_a_partition_that_is_no_stream_is_named(sup, server, journal):

@@ -140,6 +140,7 @@ static void die_in(struct scene *s, int partition, const char *consumer, unsigne
 	struct obituary who;
 
 	obituary_init(&who);
+	who.n_partitions = partition + 1;
 	who.consumer = consumer ? xstrdup(consumer) : NULL;
 	snprintf(who.nonce, sizeof(who.nonce), "n");
 	snprintf(who.cause, sizeof(who.cause), "alone worker signal 9 SIGKILL");
@@ -185,7 +186,7 @@ static bool assign(struct scene *s, size_t n, int64_t ms)
 }
 
 #define ORDER_1 \
-	"dead 1 0 w n - 0 0 1 alone worker signal 9 SIGKILL\n" \
+	"dead 1 0 1 w n - 0 0 1 alone worker signal 9 SIGKILL\n" \
 	"ran 1 5-0 1\n" \
 	"handover 1\n"
 
@@ -318,7 +319,7 @@ static void an_order_does_not_wait_for_that_of_another_partition(void **state)
 	assert_true(assign(s, 1, 0));
 	text = told(s, 0);
 	assert_non_null(strstr(text, "handover 1\n"));
-	assert_non_null(strstr(text, "dead 2 1 w n "));
+	assert_non_null(strstr(text, "dead 2 1 2 w n "));
 	assert_non_null(strstr(text, "handover 2\n"));
 	assert_non_null(strstr(text, "handover 3\n"));
 	assert_null(strstr(text, "handover 4\n"));
@@ -343,6 +344,7 @@ static void large_orders_do_not_fill_the_channel(void **state)
 		struct obituary who;
 
 		obituary_init(&who);
+		who.n_partitions = 1;
 		who.consumer = xstrdup("w");
 		for (int i = 0; i < 10000; i++) {
 			char id[BOARD_ID_MAX];

@@ -40,6 +40,7 @@ static void assert_same(const struct obituary *a, const struct obituary *b)
 {
 	assert_int_equal(a->order, b->order);
 	assert_int_equal(a->partition, b->partition);
+	assert_int_equal(a->n_partitions, b->n_partitions);
 	assert_string_equal(a->consumer, b->consumer);
 	assert_string_equal(a->nonce, b->nonce);
 	assert_string_equal(a->run_id, b->run_id);
@@ -92,6 +93,7 @@ static void comes_back_as_it_was(void **state)
 		o.client_id[1] = table[k].cmd;
 		o.charge = table[k].charge;
 		o.partition = (int)k;
+		o.n_partitions = (int)k + 1;
 		for (int i = 0; i < table[k].n_ran; i++) {
 			char id[BOARD_ID_MAX];
 
@@ -115,8 +117,10 @@ static void comes_back_as_it_was(void **state)
 
 static void lines_fit_the_channel(void **state)
 {
-	struct obituary o = {
-		.order = UINT32_MAX, .partition = 63, .client_id = {INT64_MAX, INT64_MAX}};
+	struct obituary o = {.order = UINT32_MAX,
+			     .partition = 63,
+			     .n_partitions = 64,
+			     .client_id = {INT64_MAX, INT64_MAX}};
 	char name[BOARD_NAME_MAX];
 	struct buf lines = BUF_INIT;
 
@@ -142,26 +146,26 @@ static void hostile_words_are_refused(void **state)
 	static const char *const dead[] = {
 		"",
 		"1",
-		"1 0 w",
+		"1 0 1 w",
 		"1 w n r 1 2 1 cause", /* without a partition */
-		"1 64 w n r 1 2 1 cause",
-		"1 -1 w n r 1 2 1 cause",
-		"1 0 w n r 1 2",         /* too few */
-		"1 0 w n r 1 2 x cause", /* no number */
-		"1 0 w n r 1 2 2 cause", /* neither charged nor not */
-		"x 0 w n r 1 2 1 cause",
-		"-1 0 w n r 1 2 1 cause",
-		"+1 0 w n r 1 2 1 cause",
-		"4294967296 0 w n r 1 2 1 cause", /* would be order 0 */
-		"1 0 w n r -1 2 1 cause",
-		"1 0 w n r 9223372036854775808 2 1 cause",
-		"1 0 w n r 99999999999999999999999 2 1 cause",
-		"1 0 w n r 1x 2 1 cause",
-		"1 0 %zz n r 1 2 1 cause", /* bad escapes */
-		"1 0 w%00x n r 1 2 1 cause",
-		"1 0 w% n r 1 2 1 cause",
-		"1 0 w nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn r 1 2 1 cause", /* too long */
-		"1 0 w n rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr 1 2 1 cause",
+		"1 64 1 w n r 1 2 1 cause",
+		"1 -1 1 w n r 1 2 1 cause",
+		"1 0 1 w n r 1 2",         /* too few */
+		"1 0 1 w n r 1 2 x cause", /* no number */
+		"1 0 1 w n r 1 2 2 cause", /* neither charged nor not */
+		"x 0 1 w n r 1 2 1 cause",
+		"-1 0 1 w n r 1 2 1 cause",
+		"+1 0 1 w n r 1 2 1 cause",
+		"4294967296 0 1 w n r 1 2 1 cause", /* would be order 0 */
+		"1 0 1 w n r -1 2 1 cause",
+		"1 0 1 w n r 9223372036854775808 2 1 cause",
+		"1 0 1 w n r 99999999999999999999999 2 1 cause",
+		"1 0 1 w n r 1x 2 1 cause",
+		"1 0 1 %zz n r 1 2 1 cause", /* bad escapes */
+		"1 0 1 w%00x n r 1 2 1 cause",
+		"1 0 1 w% n r 1 2 1 cause",
+		"1 0 1 w nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn r 1 2 1 cause", /* too long */
+		"1 0 1 w n rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr 1 2 1 cause",
 	};
 	static const char *const ran[] = {
 		"",
@@ -198,7 +202,7 @@ static void hostile_words_are_refused(void **state)
 		obituary_release(&o);
 	}
 	obituary_init(&o);
-	assert_true(obituary_read_dead(&o, "7 3 w n r 1 2 1 cause"));
+	assert_true(obituary_read_dead(&o, "7 3 6 w n r 1 2 1 cause"));
 	for (size_t i = 0; i < ARRAY_LEN(ran); i++) {
 		if (obituary_read_ran(&o, ran[i]))
 			fail_msg("read: ran %s", ran[i]);
@@ -220,7 +224,7 @@ static void a_long_cause_is_cut(void **state)
 	struct obituary o;
 
 	(void)state;
-	buf_adds(&line, "7 63 w n r 1 2 1 ");
+	buf_adds(&line, "7 63 64 w n r 1 2 1 ");
 	for (int i = 0; i < 3000; i++)
 		buf_addc(&line, 'x');
 	obituary_init(&o);
