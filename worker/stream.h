@@ -279,8 +279,8 @@ bool stream_start_fetched(struct queue *q, int64_t now_ms);
 bool stream_settle_flush(struct queue *q, int64_t now_ms);
 /*
  * In one of many partitions: settlements that cannot be sent now take no credit from the others, be
- * it that its node is away or that it refuses them. True as long as there are such: nothing more is
- * asked for here.
+ * it that its node is away or that it refuses them. True when any was put off just now; as long as
+ * there are such (stream_has_put_off()) nothing more is asked for here.
  */
 bool stream_put_off(struct queue *q);
 bool stream_has_put_off(const struct queue *q);
