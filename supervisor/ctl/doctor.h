@@ -20,6 +20,7 @@
 #include "audit.h"
 #include "findings.h"
 #include "keys.h"
+#include "reach.h"
 #include "redis.h"
 
 struct doctor {
@@ -30,7 +31,7 @@ struct doctor {
 	struct audit audit;      /* of the queue that is looked at */
 	bool is_audited;         /* all of it */
 	struct strv seen;        /* the servers that were looked at, as redis_where() */
-	struct strv lost;        /* streams whose node cannot be asked: that was said */
+	struct reach reach;      /* the streams whose node cannot be asked: that was said */
 };
 
 int doctor_server(struct doctor *d);

@@ -13,6 +13,7 @@
 struct link {
 	struct rconn *conn;
 	bool is_down; /* a try has failed since redis_ready() began to wait */
+	bool was_ready;
 	char why[400];
 };
 
@@ -48,6 +49,7 @@ static void on_ready(void *arg)
 	struct link *l = arg;
 
 	l->is_down = false;
+	l->was_ready = true;
 }
 
 static void on_down(void *arg, const char *why)
@@ -100,10 +102,15 @@ int redis_ready(struct redis *r, struct err *e)
 	struct link *l = link_now(r);
 
 	ev_now_update(r->loop); /* this program may have waited for its stdin */
-	l->is_down = false;
+	/* Whose links come up beside each other (redis_link_all()) have failed beside each other.
+	 */
+	if (!r->is_hasty || l->was_ready)
+		l->is_down = false;
 	while (!rconn_is_ready(l->conn)) {
-		ev_run(r->loop, EVRUN_ONCE);
-		if (l->is_down && strstr(l->why, "LOADING") && clock_mono_ms() < until)
+		if (!l->is_down)
+			ev_run(r->loop, EVRUN_ONCE);
+		if (l->is_down && !r->is_hasty && strstr(l->why, "LOADING") &&
+		    clock_mono_ms() < until)
 			l->is_down = false; /* a server that starts: it will be there soon */
 		if (l->is_down && is_passing(r, l, l->why) && clock_mono_ms() < cluster_until)
 			l->is_down = false;
@@ -250,9 +257,9 @@ bool redis_on_list(const struct redis *r)
 	return r->now && r->now->on_list;
 }
 
-void redis_be_hasty(struct redis *r)
+void redis_be_hasty(struct redis *r, bool is_hasty)
 {
-	r->is_hasty = true;
+	r->is_hasty = is_hasty;
 }
 
 bool redis_is_cluster(const struct redis *r)
@@ -441,6 +448,13 @@ static struct served *add_served(struct redis *r, const struct conf_queue *q)
 	r->served = xrealloc(r->served, (r->n_served + 1) * sizeof(*r->served));
 	r->served[r->n_served++] = s;
 	return s;
+}
+
+void redis_link_all(struct redis *r, const struct parts *p)
+{
+	for (size_t i = 0; i < p->n && p->is_spread; i++)
+		if (!find_served(r, p->v[i].name))
+			add_served(r, &p->v[i]);
 }
 
 int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e)

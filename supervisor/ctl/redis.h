@@ -35,9 +35,12 @@ int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e) ATTR
 void redis_note_parts(struct redis *r, struct target *t, const struct parts *p);
 /* redis_open(), for the streams `p` of the queue `name`, and that; NULL with `e`. */
 struct redis *redis_open_parts(struct target *t, const char *name, struct parts *p, struct err *e);
+/* Begins the links to all of these partitions: what each of them needs to come up, and how long one
+ * to a node that is away takes to fail, passes at the same time. */
+void redis_link_all(struct redis *r, const struct parts *p);
 bool redis_on_list(const struct redis *r);
-/* From now on what a cluster refuses for now is an answer like any other. */
-void redis_be_hasty(struct redis *r);
+/* From now on what a cluster refuses for now is an answer like any other; or no more. */
+void redis_be_hasty(struct redis *r, bool is_hasty);
 /* Is the url cluster://? */
 bool redis_is_cluster(const struct redis *r);
 const char *redis_where(const struct redis *r);

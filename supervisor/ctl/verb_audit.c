@@ -3,12 +3,13 @@
  * waiting, running, delayed or held; and what belongs together is there together. One script looks
  * at all of it at one moment, so that a busy queue can be audited too. Exit 1 and a line for each
  * discrepancy. Of a queue with partitions each is looked at by itself, since nothing crosses from
- * one to another, and the sum is theirs.
+ * one to another, and the sum is theirs; without one whose node is away, and that is said.
  */
 #include "audit.h"
 #include "ctl.h"
 #include "keys.h"
 #include "out.h"
+#include "reach.h"
 #include "redis.h"
 
 #define LOOK_AT_MOST "10000"
@@ -174,20 +175,38 @@ static void print(void *arg ATTR_UNUSED, const char *queue, bool is_bad ATTR_UNU
 	out_print("%s: %s\n", queue, text);
 }
 
+static int look_at_all(struct audit *a, struct redis *r, const struct parts *p, struct err *e)
+{
+	struct reach reach = {.redis = r};
+	enum reach_result got = REACH_THERE;
+	struct buf without = BUF_INIT;
+	int rc = -1;
+
+	redis_link_all(r, p);
+	for (size_t i = 0; i < p->n && got != REACH_END; i++) {
+		got = reach_turn_to(&reach, p, i, e);
+		if (got == REACH_THERE && audit_queue(a, r, &p->v[i], e) != 0)
+			got = reach_failed(&reach, p, i, e);
+	}
+	if (got != REACH_END) {
+		if (reach_n_lost(&reach, p) < p->n)
+			audit_say_sum(a, parts_name(p));
+		reach_add_remark(&reach, p, &without);
+		out_write(&without);
+		rc = reach_end(&reach, e);
+	}
+	buf_release(&without);
+	reach_release(&reach);
+	return rc;
+}
+
 int verb_audit(struct ctl *c, struct err *e)
 {
 	struct audit a = {.say = print};
 	struct parts p;
 	struct redis *r = redis_open_parts(&c->target, c->options->args[0], &p, e);
-	int rc = r ? 0 : -1;
+	int rc = r ? look_at_all(&a, r, &p, e) : -1;
 
-	for (size_t i = 0; i < p.n && rc == 0; i++) {
-		rc = redis_serve(r, &p.v[i], e);
-		if (rc == 0)
-			rc = audit_queue(&a, r, &p.v[i], e);
-	}
-	if (rc == 0)
-		audit_say_sum(&a, parts_name(&p));
 	redis_close(r);
 	if (rc == 0 && a.n_bad)
 		rc = err_set(e, EXIT_FORCED, "%s: %d discrepanc%s; see above", parts_name(&p),

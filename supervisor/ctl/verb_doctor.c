@@ -27,20 +27,21 @@ const char *doctor_error(const redisReply *reply)
  * Turns to this stream. 1: its node cannot be asked, which is a finding, said once: in a cluster
  * one may be away, and what the others have is to be looked at all the same.
  */
-static int turn_to(struct doctor *d, const struct conf_queue *q)
+static int turn_to(struct doctor *d, const struct parts *p, size_t i)
 {
-	for (size_t i = 0; i < d->lost.n; i++)
-		if (strcmp(d->lost.v[i], q->name) == 0)
-			return 1;
-	if (redis_serve(d->r, q, d->e) == 0)
+	switch (reach_turn_to(&d->reach, p, i, d->e)) {
+	case REACH_THERE:
 		return 0;
-	if (!redis_is_cluster(d->r) || d->e->code != EXIT_UNREACHABLE)
-		return -1;
-	strv_add(&d->lost, q->name);
-	finding_bad(d->f, "node", "look at it: redis-cli --cluster check HOST:PORT", "%s",
-		    redis_why(d->r));
-	*d->e = (struct err){0};
-	return 1;
+	case REACH_LOST:
+		finding_bad(d->f, "node", "look at it: redis-cli --cluster check HOST:PORT", "%s",
+			    redis_why(d->r));
+		return 1;
+	case REACH_AWAY:
+		return 1;
+	case REACH_END:
+		break;
+	}
+	return -1;
 }
 
 /* In how many streams of the queue nothing can be asked; -1: the end. */
@@ -49,12 +50,13 @@ static int count_lost(struct doctor *d, const struct parts *p)
 	size_t from = findings_n(d->f);
 	int n = 0;
 
+	redis_link_all(d->r, p);
 	findings_about(d->f, parts_name(p));
 	for (size_t i = 0; i < p->n; i++) {
 		int rc;
 
 		findings_about_partition(d->f, p->is_spread ? (int)i : PARTS_ANY);
-		rc = turn_to(d, &p->v[i]);
+		rc = turn_to(d, p, i);
 		if (rc < 0)
 			return -1;
 		n += rc;
@@ -84,7 +86,7 @@ static int look_at_nodes(struct doctor *d, const struct parts *p)
 	int rc = 0;
 
 	for (size_t i = 0; i < p->n && rc >= 0; i++) {
-		rc = turn_to(d, &p->v[i]);
+		rc = turn_to(d, p, i);
 		if (rc == 0)
 			rc = look_at_node(d);
 	}
@@ -114,7 +116,7 @@ static int look_at_each(struct doctor *d, const struct parts *p,
 	for (size_t i = 0; i < p->n && rc >= 0; i++) {
 		findings_about_partition(d->f, p->is_spread ? (int)i : PARTS_ANY);
 		keys_init(&k, p->v[i].name);
-		rc = turn_to(d, &p->v[i]);
+		rc = turn_to(d, p, i);
 		asked |= (uint64_t)(rc == 0) << i;
 		if (rc == 0)
 			rc = room(d, &p->v[i], &k);
@@ -151,7 +153,7 @@ static int look_at_options(struct doctor *d, const struct parts *queues, size_t 
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < queues[i].n; j++) {
 			const struct conf_queue *q = &queues[i].v[j];
-			int rc = turn_to(d, q);
+			int rc = turn_to(d, &queues[i], j);
 			struct keys k;
 
 			if (rc > 0)
@@ -211,8 +213,9 @@ static int examine(struct ctl *c, struct doctor *d, const struct parts *queues, 
 	d->r = redis_open(&c->target, d->e);
 	if (!d->r)
 		return -1;
-	redis_be_hasty(d->r); /* a slot that moves is what is to be seen */
+	redis_be_hasty(d->r, true); /* a slot that moves is what is to be seen */
 	d->f = findings_new();
+	d->reach = (struct reach){.redis = d->r, .takes_single = true};
 	rc = look(d, queues, n);
 	n_bad = findings_n_bad(d->f);
 	if (rc == 0) {
@@ -223,7 +226,7 @@ static int examine(struct ctl *c, struct doctor *d, const struct parts *queues, 
 	}
 	findings_free(d->f);
 	strv_release(&d->seen);
-	strv_release(&d->lost);
+	reach_release(&d->reach);
 	redis_close(d->r);
 	return rc;
 }

@@ -1,6 +1,7 @@
 /*
  * verb_pending.c - what has been handed to workers: for whom, since when, for the how-manieth time,
- * and how far it is, where its handler says so. Of partitions the rows of all, in the order of ids.
+ * and how far it is, where its handler says so. Of partitions the rows of all, in the order of ids;
+ * without those of one whose node is away, and that is said.
  */
 #include <jansson.h>
 
@@ -8,6 +9,7 @@
 #include "entry.h"
 #include "keys.h"
 #include "out.h"
+#include "reach.h"
 #include "redis.h"
 #include "table.h"
 
@@ -21,6 +23,7 @@
 struct pending {
 	const struct ctl *ctl; /* borrowed */
 	struct redis *redis;   /* borrowed */
+	struct reach reach;
 	struct parts parts;
 	struct place {
 		redisReply *entries;  /* owned; NULL: there is no group yet */
@@ -84,6 +87,8 @@ static void print(const struct pending *p)
 	} else {
 		table_print(t, 0, &out);
 	}
+	if (!p->ctl->options->json)
+		reach_add_remark(&p->reach, &p->parts, &out);
 	out_write(&out);
 	buf_release(&out);
 	json_decref(list);
@@ -124,10 +129,8 @@ static int ask_place(struct pending *p, size_t i, const char *count, struct err 
 	const struct conf_queue *q = &p->parts.v[i];
 	const struct rconn_arg argv[] = {ARG("XPENDING"), ARG(q->name), ARG(q->group),
 					 ARG("-"),        ARG("+"),     ARG(count)};
-	redisReply *r = NULL;
+	redisReply *r = redis_try(p->redis, e, ARRAY_LEN(argv), argv);
 
-	if (redis_serve(p->redis, q, e) == 0)
-		r = redis_try(p->redis, e, ARRAY_LEN(argv), argv);
 	if (!r)
 		return -1;
 	if (r->type != REDIS_REPLY_ERROR) {
@@ -136,7 +139,9 @@ static int ask_place(struct pending *p, size_t i, const char *count, struct err 
 		p->n_rows += r->elements;
 		return 0;
 	}
-	if (strncmp(r->str, "NOGROUP", 7) != 0)
+	if (strncmp(r->str, "WRONGTYPE", 9) == 0)
+		err_set(e, EXIT_FORCED, "%s is not a stream; is it the right name?", q->name);
+	else if (strncmp(r->str, "NOGROUP", 7) != 0)
 		err_set(e, EXIT_FORCED, "Redis refuses XPENDING: %s", r->str);
 	redis_free(r);
 	return e->code ? -1 : 0;
@@ -170,11 +175,18 @@ static int run(struct pending *p, struct err *e)
 	char count[24];
 
 	snprintf(count, sizeof(count), "%lld", (long long)n);
+	redis_link_all(p->redis, &p->parts);
 	for (size_t i = 0; i < p->parts.n; i++) {
-		if (ask_place(p, i, count, e) != 0)
+		enum reach_result got = reach_turn_to(&p->reach, &p->parts, i, e);
+
+		if (got == REACH_THERE && ask_place(p, i, count, e) != 0)
+			got = reach_failed(&p->reach, &p->parts, i, e);
+		if (got == REACH_END)
 			return -1;
 		has_group |= p->places[i].entries != NULL;
 	}
+	if (!has_group && p->reach.lost.n)
+		return reach_end(&p->reach, e);
 	if (!has_group)
 		return err_set(e, EXIT_FORCED,
 			       "no group \"%s\" on %s yet: no worker has served it; see redisqctl "
@@ -182,7 +194,7 @@ static int run(struct pending *p, struct err *e)
 			       p->parts.queue->group, parts_name(&p->parts));
 	merge(p, (size_t)n);
 	print(p);
-	return 0;
+	return reach_end(&p->reach, e);
 }
 
 int verb_pending(struct ctl *c, struct err *e)
@@ -193,6 +205,7 @@ int verb_pending(struct ctl *c, struct err *e)
 	p.redis = redis_open_parts(&c->target, c->options->args[0], &p.parts, e);
 	if (!p.redis)
 		return -1;
+	p.reach.redis = p.redis;
 	p.places = xcalloc(p.parts.n, sizeof(*p.places));
 	rc = run(&p, e);
 	for (size_t i = 0; i < p.parts.n; i++) {
@@ -200,6 +213,7 @@ int verb_pending(struct ctl *c, struct err *e)
 		redis_free(p.places[i].progress);
 	}
 	free(p.places);
+	reach_release(&p.reach);
 	free(p.rows);
 	parts_release(&p.parts);
 	redis_close(p.redis);

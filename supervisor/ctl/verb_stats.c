@@ -10,7 +10,8 @@
  *   backlog        waiting + delayed: what workers still have to begin
  *
  * Of a queue with partitions each is the sum over all of them, for a task never leaves its own; but
- * for the oldest one's age, and for the consumers: every worker is one in each.
+ * for the oldest one's age, and for the consumers: every worker is one in each. One whose node is
+ * away is left out, and that is said.
  */
 #include <jansson.h>
 
@@ -18,6 +19,7 @@
 #include "entry.h"
 #include "keys.h"
 #include "out.h"
+#include "reach.h"
 #include "redis.h"
 #include "table.h"
 
@@ -180,9 +182,12 @@ static int read_stats(struct redis *r, const struct conf_queue *q, struct stats 
 	return rc;
 }
 
-/* -1: the queue as a whole. */
-static json_t *as_json(const char *queue, int partition, const struct stats *s)
+static const struct stats nothing;
+
+/* -1: the queue as a whole. NULL: it could not be asked, so that there is no number. */
+static json_t *as_json(const char *queue, int partition, const struct stats *known)
 {
+	const struct stats *s = known ? known : &nothing;
 	json_t *o = json_object();
 	const struct {
 		const char *key;
@@ -201,20 +206,24 @@ static json_t *as_json(const char *queue, int partition, const struct stats *s)
 	if (partition >= 0)
 		json_object_set_new(o, "partition", json_integer(partition));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		json_object_set_new(o, rows[i].key, json_integer(rows[i].n));
+		json_object_set_new(o, rows[i].key, known ? json_integer(rows[i].n) : json_null());
 	return o;
 }
 
-static void add_row(struct table *t, const char *queue, const struct stats *s)
+/* NULL: as above. */
+static void add_row(struct table *t, const char *queue, const struct stats *known)
 {
+	const struct stats *s = known ? known : &nothing;
 	const int64_t numbers[] = {s->waiting, s->running, s->delayed, s->held,
 				   s->dead,    s->done,    s->accepted};
 	struct buf age = BUF_INIT;
 
 	table_cell(t, queue);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-		table_cellf(t, "%lld", (long long)numbers[i]);
-	if (s->waiting)
+		known ? table_cellf(t, "%lld", (long long)numbers[i]) : table_cell(t, "?");
+	if (!known)
+		buf_addc(&age, '?');
+	else if (s->waiting)
 		out_age(&age, s->oldest_age_ms);
 	else
 		buf_adds(&age, "-");
@@ -239,6 +248,7 @@ static void add_remarks(struct buf *out, const char *queue, const struct stats *
 struct report {
 	struct ctl *ctl;     /* borrowed */
 	struct redis *redis; /* borrowed */
+	struct reach reach;
 	struct table *table;
 	json_t *list;
 	struct buf remarks;
@@ -260,37 +270,64 @@ static void add_up(struct stats *sum, const struct stats *s)
 	sum->oldest_age_ms = max_i64(sum->oldest_age_ms, s->oldest_age_ms);
 }
 
+/* What each of them says, where it can be asked. */
+static int ask_all(struct report *r, const struct parts *p, struct stats *each, struct err *e)
+{
+	enum reach_result got = REACH_THERE;
+
+	redis_link_all(r->redis, p);
+	for (size_t i = 0; i < p->n && got != REACH_END; i++) {
+		got = reach_turn_to(&r->reach, p, i, e);
+		if (got == REACH_THERE && read_stats(r->redis, &p->v[i], &each[i], e) != 0)
+			got = reach_failed(&r->reach, p, i, e);
+	}
+	return got == REACH_END ? -1 : 0;
+}
+
+static void add_partitions(struct report *r, const struct parts *p, const struct stats *each,
+			   json_t *queue)
+{
+	json_t *partitions = json_array();
+	json_t *lost = json_array();
+
+	for (size_t i = 0; i < p->n; i++) {
+		bool is_lost = reach_is_lost(&r->reach, p, i);
+
+		if (is_lost)
+			json_array_append_new(lost, json_integer((json_int_t)i));
+		else
+			json_array_append_new(partitions, as_json(parts_name(p), (int)i, &each[i]));
+		if (r->ctl->options->partitions)
+			add_row(r->table, p->v[i].name, is_lost ? NULL : &each[i]);
+	}
+	json_object_set_new(queue, "partitions", partitions);
+	if (json_array_size(lost))
+		json_object_set(queue, "unreachable", lost);
+	json_decref(lost);
+}
+
 static int add_queue(struct report *r, const struct parts *p, struct err *e)
 {
-	const struct options *o = r->ctl->options;
 	const char *name = parts_name(p);
 	struct stats *each = xcalloc(p->n, sizeof(*each));
-	json_t *partitions = json_array();
-	json_t *queue;
 	struct stats sum = {0};
-	int rc = 0;
+	int rc = ask_all(r, p, each, e);
 
-	for (size_t i = 0; i < p->n && rc == 0; i++) {
-		rc = redis_serve(r->redis, &p->v[i], e);
-		if (rc == 0)
-			rc = read_stats(r->redis, &p->v[i], &each[i], e);
-		if (rc == 0)
-			add_up(&sum, &each[i]);
-	}
 	if (rc == 0) {
-		queue = as_json(name, -1, &sum);
-		add_row(r->table, name, &sum);
-		for (size_t i = 0; i < p->n && p->is_spread; i++) {
-			json_array_append_new(partitions, as_json(name, (int)i, &each[i]));
-			if (o->partitions)
-				add_row(r->table, p->v[i].name, &each[i]);
-		}
+		bool is_known = reach_n_lost(&r->reach, p) < p->n;
+		json_t *queue;
+
+		for (size_t i = 0; i < p->n; i++)
+			if (!reach_is_lost(&r->reach, p, i))
+				add_up(&sum, &each[i]);
+		queue = as_json(name, -1, is_known ? &sum : NULL);
+		add_row(r->table, name, is_known ? &sum : NULL);
 		if (p->is_spread)
-			json_object_set(queue, "partitions", partitions);
+			add_partitions(r, p, each, queue);
 		json_array_append_new(r->list, queue);
 		add_remarks(&r->remarks, name, &sum);
+		reach_add_remark(&r->reach, p, &r->remarks);
 	}
-	json_decref(partitions);
 	free(each);
 	return rc;
 }
@@ -317,7 +354,8 @@ static void print(const struct report *r)
 static int print_stats(struct ctl *c, struct redis *redis, const char *const *names, size_t n,
 		       struct err *e)
 {
-	struct report r = {.ctl = c, .redis = redis, .remarks = BUF_INIT};
+	struct report r = {
+		.ctl = c, .redis = redis, .reach = {.redis = redis}, .remarks = BUF_INIT};
 	int rc = 0;
 
 	r.table = table_new("queue >waiting >running >delayed >held >dead >done >accepted oldest");
@@ -332,8 +370,11 @@ static int print_stats(struct ctl *c, struct redis *redis, const char *const *na
 		}
 		parts_release(&p);
 	}
-	if (rc == 0)
+	if (rc == 0) {
 		print(&r);
+		rc = reach_end(&r.reach, e);
+	}
+	reach_release(&r.reach);
 	table_free(r.table);
 	json_decref(r.list);
 	buf_release(&r.remarks);

@@ -304,6 +304,12 @@ def test_pending(ctl, server):
     assert "given back" in ctl.ok("pending", "q")
 
 
+def test_pending_names_the_stream_that_is_none(ctl, server):
+    server.r.set("q:1", "x")
+    p = ctl.fails(1, "-s", "queue.partitions=2", "pending", "q")
+    assert "q:1 is not a stream" in p
+
+
 def test_show_in_the_stream(ctl, server):
     r = server.r
     i = r.xadd("q", {"payload": b"\xff\n"}).decode()

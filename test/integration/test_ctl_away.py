@@ -1,0 +1,96 @@
+"""redisqctl and a queue of partitions on the nodes of a cluster, while one of these nodes is away."""
+import json
+import time
+
+import pytest
+
+from clusters import Cluster
+from test_ctl_partitions import told
+from waiting import PATIENCE
+
+N = 6
+
+
+@pytest.fixture
+def masters(tmp_path):
+    """Three of them, and no replica."""
+    made = Cluster(tmp_path, 3, 0)
+    yield made
+    made.close()
+
+
+def unspread(cluster, n):
+    """The name of a queue of n partitions of which a node has some and others have some; that node,
+    and the partitions that it has."""
+    for name in ("q%d" % k for k in range(1000)):
+        nodes = [cluster.owner("%s:%d" % (name, i)) for i in range(n)]
+        theirs = [i for i in range(n) if nodes[i] is nodes[1]]
+        if len(theirs) == 3:
+            return name, nodes[1], theirs
+    raise AssertionError("no such name")
+
+
+@pytest.fixture
+def away(masters, sup):
+    """(redisqctl, its queue, lost): of six partitions with three tasks each, one waiting, one running,
+    one dead, which no worker serves; the node of three of them is away."""
+    q, node, lost = unspread(masters, N)
+    alive = next(m for m in masters.nodes if m is not node)
+    s = sup(start=False, server=None, redis={"url": masters.url(alive)},
+            queues={q: {"handler": "exec true", "partitions": N}})
+    for i in range(N):
+        stream = "%s:%d" % (q, i)
+        at = masters.owner(stream).r
+        at.xgroup_create(stream, "redisq", mkstream=True)
+        at.xadd(stream, {"payload": "x"})
+        at.xadd(stream, {"payload": "x"})
+        at.xreadgroup("redisq", "somebody", {stream: ">"}, count=1)
+        at.xdel(stream, at.xadd(stream, {"payload": "x"}))
+        at.xadd("{%s}:dead" % stream, {"payload": "x", "redisq.id": "t%d" % i}, id="10-%d" % i)
+    node.stop()
+    return (lambda *args, **how: s.ctl("-c", s.ini, *args, config=False, **how)), q, lost
+
+
+def without(q, lost):
+    return "%s: without partitions %s, which cannot be reached" % (q, ", ".join(map(str, lost)))
+
+
+def said_once(err, q, lost):
+    """One line, with the reason."""
+    assert err.count("\n") == 1 and "partitions %s cannot be reached: " % ", ".join(
+        "%s:%d" % (q, i) for i in lost) in err and "Connection refused" in err, err
+    return True
+
+
+def test_stats_tell_of_the_partitions_that_can_be_reached(away):
+    ctl, q, lost = away
+    begun = time.monotonic()
+    done = ctl("stats", q, "--partitions", check=69)
+    took = time.monotonic() - begun
+    assert said_once(done.err, q, lost)
+    rows = {r[0]: r[1:] for r in told(done.out) if len(r) == 9}
+    assert rows[q][:6] == ["3", "3", "0", "0", "3", "0"] and without(q, lost) in done.out
+    for i in range(N):
+        assert rows["%s:%d" % (q, i)][:2] == (["?", "?"] if i in lost else ["1", "1"])
+    assert took < 10 * PATIENCE, "three nodes that are away are waited for once, not 5 s for each"
+    answer = json.loads(ctl("stats", q, "--json", check=69).out)
+    assert answer["unreachable"] == lost and answer["waiting"] == 3
+    assert [p["partition"] for p in answer["partitions"]] == [i for i in range(N) if i not in lost]
+    # By itself one is as any queue.
+    for i in lost[0], min(set(range(N)) - set(lost)):
+        done = ctl("stats", "%s:%d" % (q, i), "--json", check=69 if i in lost else 0)
+        assert "unreachable" not in done.out and (done.out == "") == (i in lost)
+
+
+def test_pending_and_audit_tell_of_the_partitions_that_can_be_reached(away):
+    ctl, q, lost = away
+    there = [i for i in range(N) if i not in lost]
+    done = ctl("pending", q, check=69)
+    assert said_once(done.err, q, lost) and without(q, lost) in done.out
+    assert sorted(int(r[0].split(":")[0]) for r in told(done.out) if len(r) >= 4 and ":" in r[0]
+                  and r[0][0].isdigit()) == there
+    rows = json.loads(ctl("pending", q, "--json", check=69).out)
+    assert sorted(r["partition"] for r in rows) == there
+    done = ctl("audit", q, check=69)
+    assert said_once(done.err, q, lost) and without(q, lost) in done.out
+    assert "waiting 3 + running 3" in done.out or "tasks in all places" in done.out
