@@ -65,7 +65,7 @@ endif
 
 # ------------------------------------------------------------------ what is made of what
 COMMON := backoff buf chan clock cluster conf conf_check conf_check_tls conf_doc conf_env conf_finish conf_number conf_program \
-	conf_read conf_row conf_snapshot conf_value conf_words cpus crc16 env err fds filename info jtext keys line log \
+	conf_read conf_row conf_snapshot conf_value conf_words cpus crc16 env err fds filename info jtext keys kind line log \
 	needs obituary oom partition paths percent rconn rconn_arena rconn_bytes rconn_cluster rconn_cluster_pick rconn_connect rconn_dns rconn_fifo rconn_greet rconn_master \
 	rconn_plain rconn_resp rconn_retry rconn_sentinel rconn_sentinel_pick rconn_tls readfile redis_url scoreboard script sig spawn spawn_sweep \
 	suggest tls_context users
@@ -74,7 +74,7 @@ SUPERVISOR := canary children control control_socket credit daemon earlier facts
 	proc_words reload reloading restart roll roll_fsm roll_trial slot status supervisor supervisor_init suspects terminal tick verbs \
 	waiters
 WORKER := main worker complaint partitions share worker_tasks worker_drain worker_breaker orders ledger task task_index task_table verdict breaker reply lease group args fields answer \
-	exec_exit exec_stdin child_env frames handler_exec handler_pipe pipe_child pipe_talk pipe_exit pipe_lines pipe_plan pipe_seen program handler_so so_lead so_lib so_pool so_run queue_stream stream_list stream_open stream_read stream_done stream_settle stream_note \
+	exec_exit exec_stdin child_env frames handler_exec handler_pipe pipe_child pipe_talk pipe_exit pipe_lines pipe_plan pipe_seen program handler_so so_lead so_lib so_pool so_run queue_stream stream_kind stream_list stream_open stream_read stream_done stream_settle stream_note \
 	stream_care stream_take stream_handover stream_trouble stream_policy stream_needs strays suspect
 CTL := client doctor_cluster doctor_list doctor_names doctor_needs doctor_parts doctor_queue doctor_scan doctor_server entry findings logtail main options out parts reach redis redis_reply table target verb_audit verb_doctor verb_letters verb_logs verb_other \
 	verb_pending verb_process verb_push verb_show verb_stats verb_status wait

@@ -4,7 +4,8 @@
  * which one is its `kind`, and only its opening and its reads differ here:
  *
  *   queue_stream.c   the links, the turn, the alarm
- *   stream_list.c    opening and reading a list
+ *   stream_list.c    reading a list
+ *   stream_kind.c    is what lies there of that kind?
  *   stream_open.c    group and claim: from connected to open; leaving
  *   stream_read.c    XREADGROUP and the entries it brings
  *   stream_done.c    done, and nothing more to it
@@ -97,7 +98,8 @@ struct stream_kind {
 	const char *word;
 	const char *length; /* the command that tells how many wait */
 	bool on_lists;
-	/* The first step of opening; the last of it is stream_take_name(). */
+	/* What follows when nothing of the other kind lies there; the last is stream_take_name().
+	 */
 	void (*open)(struct queue *q);
 	void (*read)(struct queue *q, int64_t now_ms);
 };
@@ -238,6 +240,10 @@ void stream_leave_step(struct queue *q);
 void stream_new_nonce(struct queue *q);
 void stream_make_record(struct queue *q);
 void stream_refuse(struct queue *q, const char *why);
+
+/* stream_kind.c */
+/* The first step of opening: refuses the queue where keys of the other kind lie (kind.h). */
+void stream_ask_kind(struct queue *q);
 
 /* stream_list.c */
 /* Makes the arguments of a script those of the same for lists; returns the number of KEYS then. */

@@ -1,5 +1,5 @@
 /*
- * stream_list.c - a queue that is a list: its opening, and its reads. All else is as with a stream.
+ * stream_list.c - a queue that is a list: its reads. All else is as with a stream.
  *
  * A read that waits moves one item aside (BLMOVE, BRPOPLPUSH before 6.2), where it is nobody's task
  * yet: list_fetch.lua makes it one, with an id and a token, and takes as many more from the list as
@@ -54,43 +54,6 @@ int stream_add_list_args(const struct queue *q, int n_keys, struct args *a)
 	args_str(&all, q->c->group);
 	args_adopt(a, &all);
 	return n_keys + n_more;
-}
-
-/* ------------------------------------------------------------------ opening */
-
-static void on_type(void *arg, const struct redisReply *r)
-{
-	struct queue *q = arg;
-	struct slice type = reply_slice(r);
-	struct buf why = BUF_INIT;
-
-	if (stream_opening_ended(q, r))
-		return;
-	if (reply_kind(r) != REPLY_OK && reply_kind(r) != REPLY_DENIED) {
-		q->asking_open = false;
-		stream_trouble(q, r, STREAM_OP_OPEN);
-		return;
-	}
-	if (type.len == 0 || slice_eq_str(type, "list") || slice_eq_str(type, "none")) {
-		stream_take_name(q);
-		return;
-	}
-	buf_addf(&why, "\"%s\" is a %.*s, not a list; %s", q->keys.stream, (int)type.len, type.data,
-		 slice_eq_str(type, "stream") ? "set backend = stream"
-					      : "choose another queue name");
-	stream_refuse(q, why.data);
-	buf_release(&why);
-}
-
-static void ask_type(struct queue *q)
-{
-	struct args a;
-
-	args_init(&a);
-	args_str(&a, "TYPE");
-	args_str(&a, q->keys.stream);
-	if (stream_send(q->cmd, &a, 0, on_type, q) < 0)
-		q->asking_open = false;
 }
 
 /* ------------------------------------------------------------------ the fetch */
@@ -241,6 +204,6 @@ const struct stream_kind stream_kind_list = {
 	.word = "list",
 	.length = "LLEN",
 	.on_lists = true,
-	.open = ask_type,
+	.open = stream_take_name,
 	.read = list_read,
 };

@@ -275,8 +275,8 @@ static void on_groups(void *arg, const struct redisReply *r)
 		q->asking_open = false;
 		stream_trouble(q, r, STREAM_OP_OPEN);
 		return;
-	case REPLY_WRONGTYPE:
-		buf_addf(&why, "\"%s\" is not a stream: %s; choose another queue name",
+	case REPLY_WRONGTYPE: /* where TYPE is not permitted */
+		buf_addf(&why, "\"%s\" is not a stream: %s; see backend in redisq.ini(5)",
 			 q->keys.stream, reply_error_text(r));
 		stream_refuse(q, why.data);
 		buf_release(&why);
@@ -339,7 +339,7 @@ void stream_open_step(struct queue *q)
 		return;
 	stream_set_phase(q, STREAM_OPENING, "links up");
 	q->asking_open = true;
-	q->kind->open(q);
+	stream_ask_kind(q);
 }
 
 const struct stream_kind stream_kind = {
