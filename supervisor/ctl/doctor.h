@@ -6,6 +6,7 @@
  *                    the account
  *   doctor_list.c    what can be wrong only where it is a list, or should be one
  *   doctor_parts.c   its partitions: are they served, what is in others that are not
+ *   doctor_spread.c  which nodes of the cluster they are at
  *   doctor_cluster.c is the cluster well, and is the queue's slot where it stays?
  *   doctor_names.c   other streams whose name ends in the queue's: a client's prefix
  *   doctor_scan.c    which keys have names like that of a queue
@@ -41,6 +42,8 @@ int doctor_list(struct doctor *d, const struct conf_queue *q, const struct keys 
 int doctor_cluster(struct doctor *d, const struct conf_queue *q, const struct keys *k);
 int doctor_names(struct doctor *d, const struct parts *p);
 int doctor_parts(struct doctor *d, const struct parts *p);
+/* In a cluster, where there are several. */
+int doctor_spread(struct doctor *d, const struct parts *p);
 int doctor_needs(struct doctor *d, const struct conf_queue *q, const struct keys *k);
 /* Of Redis as a whole: what a worker does without. `k` are those of any queue. */
 int doctor_options(struct doctor *d, const struct conf_queue *q, const struct keys *k);

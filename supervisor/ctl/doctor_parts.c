@@ -11,6 +11,9 @@
 #define N_PLACES (PARTITIONS_MAX + 1)
 #define SHOWN 5
 
+/* Tasks that wait, are handed out or delayed; and the two kinds that wait for a person. */
+enum sort { TASKS, DEAD, HELD, N_SORTS };
+
 /* What is in streams that are not served. */
 struct leftover {
 	const struct conf_queue *queue; /* borrowed */
@@ -18,8 +21,7 @@ struct leftover {
 	struct place {
 		bool is_there;
 		bool is_refused; /* it cannot be asked */
-		int64_t tasks;   /* waiting, handed out, delayed */
-		int64_t letters; /* dead, held */
+		int64_t n[N_SORTS];
 	} places[N_PLACES];
 };
 
@@ -130,10 +132,11 @@ static int look_into(struct doctor *d, const struct conf_queue *q, int i, struct
 
 	one.name = name_of(q, i);
 	keys_init(&k, one.name);
-	if (redis_serve(d->r, &one, d->e) == 0 && count(d, "XLEN", k.stream, p, &p->tasks) == 0 &&
-	    count(d, "ZCARD", k.delayed, p, &p->tasks) == 0 &&
-	    count(d, "XLEN", k.dead, p, &p->letters) == 0 &&
-	    count(d, "XLEN", k.held, p, &p->letters) == 0)
+	if (redis_serve(d->r, &one, d->e) == 0 &&
+	    count(d, "XLEN", k.stream, p, &p->n[TASKS]) == 0 &&
+	    count(d, "ZCARD", k.delayed, p, &p->n[TASKS]) == 0 &&
+	    count(d, "XLEN", k.dead, p, &p->n[DEAD]) == 0 &&
+	    count(d, "XLEN", k.held, p, &p->n[HELD]) == 0)
 		rc = 0;
 	if (rc != 0 && redis_is_cluster(d->r) && d->e->code == EXIT_UNREACHABLE) {
 		/* Its node is away; that of the queue itself need not be. */
@@ -155,11 +158,11 @@ struct heap {
 	int n_places, first, last;
 };
 
-static void gather(const struct leftover *l, int from, int to, bool letters, struct heap *h)
+static void gather(const struct leftover *l, int from, int to, enum sort sort, struct heap *h)
 {
 	*h = (struct heap){.names = BUF_INIT, .first = -1};
 	for (int i = from; i < to; i++) {
-		int64_t n = letters ? l->places[i].letters : l->places[i].tasks;
+		int64_t n = l->places[i].n[sort];
 		char *name;
 
 		if (!l->places[i].is_there || n == 0)
@@ -186,61 +189,78 @@ static char *cure(const struct conf_queue *q, int partitions)
 	if (partitions > 1)
 		buf_addf(&b, "set partitions = %d, or ", partitions);
 	buf_addf(&b,
-		 "run a worker beside the others until nothing is left: "
-		 "REDISQ_QUEUE_PARTITIONS=%d redisq-worker -c FILE -q %s",
+		 "run a worker beside the others, whose tasks come on top of theirs, until nothing "
+		 "is left: REDISQ_QUEUE_PARTITIONS=%d redisq-worker -c FILE -q %s",
 		 partitions, q->name);
 	return buf_detach(&b);
+}
+
+/* "1 task is", "3 tasks are" */
+static void add_number(struct buf *b, int64_t n, const char *one, const char *several)
+{
+	buf_addf(b, "%" PRId64 " %s", n, n == 1 ? one : several);
 }
 
 static void say_tasks(struct doctor *d, const struct conf_queue *q, const struct heap *h)
 {
 	char *what_to_do = cure(q, h->last == WHOLE ? 1 : (int)max_i64(2, h->last + 1));
+	struct buf n = BUF_INIT;
 
+	add_number(&n, h->n, "task is", "tasks are");
 	if (h->last == WHOLE)
 		finding_bad(d->f, "partitions", what_to_do,
-			    "%" PRId64 " tasks are in %s itself, from before it had partitions, "
-			    "and no worker serves it",
-			    h->n, q->name);
+			    "%s in %s itself, from before it had partitions, and no worker "
+			    "serves it",
+			    n.data, q->name);
 	else if (q->partitions > 1 || h->first == 0)
-		finding_bad(d->f, "partitions", what_to_do,
-			    "%" PRId64 " tasks are in %s, and no worker serves %s", h->n,
-			    h->names.data, h->n_places > 1 ? "these" : "it");
+		finding_bad(d->f, "partitions", what_to_do, "%s in %s, and no worker serves %s",
+			    n.data, h->names.data, h->n_places > 1 ? "these" : "it");
 	else /* a queue that never had partitions may have a neighbour of such a name */
-		finding_note(d->f, "partitions", "%" PRId64 " entries are in %s, which is no queue",
-			     h->n, h->names.data);
+		finding_note(d->f, "partitions", "%" PRId64 " %s in %s, which is no queue", h->n,
+			     h->n == 1 ? "entry is" : "entries are", h->names.data);
+	buf_release(&n);
 	free(what_to_do);
 }
 
-static void say_letters(struct doctor *d, const struct conf_queue *q, const struct heap *h)
+/* `sort` is DEAD or HELD: each has a verb of its own. */
+static void say_letters(struct doctor *d, const struct conf_queue *q, enum sort sort,
+			const struct heap *h)
 {
+	const char *verb = sort == DEAD ? "dead" : "held";
+	struct buf n = BUF_INIT;
+
+	if (sort == DEAD)
+		add_number(&n, h->n, "dead letter is", "dead letters are");
+	else
+		add_number(&n, h->n, "held task is", "held tasks are");
 	if (h->last == WHOLE)
 		finding_note(d->f, "partitions",
-			     "%" PRId64 " dead letters or held tasks are in %s itself: redisqctl "
-			     "-s \"queue %s.partitions=1\" dead list %s",
-			     h->n, q->name, q->name, q->name);
+			     "%s in %s itself: redisqctl -s queue.partitions=1 %s list %s", n.data,
+			     q->name, verb, q->name);
 	else
 		finding_note(d->f, "partitions",
-			     "%" PRId64 " dead letters or held tasks are in %s, which no worker "
-			     "serves: redisqctl dead list %s:%d",
-			     h->n, h->names.data, q->name, h->first);
+			     "%s in %s, which no worker serves: redisqctl %s list %s:%d", n.data,
+			     h->names.data, verb, q->name, h->first);
+	buf_release(&n);
 }
 
 /* 1: something is there. */
 static int say_range(struct doctor *d, const struct leftover *l, int from, int to)
 {
-	struct heap tasks, letters;
-	int n;
+	int found = 0;
 
-	gather(l, from, to, false, &tasks);
-	gather(l, from, to, true, &letters);
-	if (tasks.n > 0)
-		say_tasks(d, l->queue, &tasks);
-	if (letters.n > 0)
-		say_letters(d, l->queue, &letters);
-	n = tasks.n > 0 || letters.n > 0;
-	buf_release(&tasks.names);
-	buf_release(&letters.names);
-	return n;
+	for (int sort = TASKS; sort < N_SORTS; sort++) {
+		struct heap h;
+
+		gather(l, from, to, (enum sort)sort, &h);
+		if (h.n > 0 && sort == TASKS)
+			say_tasks(d, l->queue, &h);
+		else if (h.n > 0)
+			say_letters(d, l->queue, (enum sort)sort, &h);
+		found |= h.n > 0;
+		buf_release(&h.names);
+	}
+	return found;
 }
 
 static void say_refused(struct doctor *d, struct leftover *l)
@@ -282,40 +302,6 @@ static int look_at_leftover(struct doctor *d, const struct conf_queue *q)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ where they are */
-
-/* How the partitions lie on the nodes of a cluster. */
-static int look_at_places(struct doctor *d, const struct parts *p)
-{
-	struct strv nodes = {0};
-	int *n = xcalloc(p->n, sizeof(*n));
-	struct buf text = BUF_INIT;
-	int rc = 0;
-
-	for (size_t i = 0; i < p->n && rc == 0; i++) {
-		size_t k = 0;
-
-		rc = redis_serve(d->r, &p->v[i], d->e);
-		while (k < nodes.n && strcmp(nodes.v[k], redis_where(d->r)) != 0)
-			k++;
-		if (k == nodes.n)
-			strv_add(&nodes, redis_where(d->r));
-		n[k]++;
-	}
-	for (size_t k = 0; k < nodes.n; k++)
-		buf_addf(&text, "%s%d at %s", k ? ", " : "", n[k], nodes.v[k]);
-	if (rc == 0 && nodes.n == 1)
-		finding_note(d->f, "partitions",
-			     "all of them are at one node, %s: the others do not share the work",
-			     nodes.v[0]);
-	else if (rc == 0)
-		finding_fine(d->f, "partitions", "%s", text.data);
-	buf_release(&text);
-	strv_release(&nodes);
-	free(n);
-	return rc;
-}
-
 int doctor_parts(struct doctor *d, const struct parts *p)
 {
 	const struct conf_queue *q = p->queue;
@@ -327,7 +313,7 @@ int doctor_parts(struct doctor *d, const struct parts *p)
 			     "concurrency %d is lower than the %d partitions: a task may wait up "
 			     "to a second for a worker to come round",
 			     q->concurrency, q->partitions);
-	if (p->is_spread && redis_is_cluster(d->r) && look_at_places(d, p) != 0)
+	if (p->is_spread && redis_is_cluster(d->r) && doctor_spread(d, p) != 0)
 		return -1;
 	if (redis_serve(d->r, &p->v[0], d->e) != 0)
 		return -1;

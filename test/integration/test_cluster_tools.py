@@ -214,6 +214,28 @@ def test_partitions_are_spread_over_the_nodes(masters, sup, journal):
     assert re.search(r'"%s" is at 127.0.0.1:%d ' % (key, target.port), s.log(name))
 
 
+def test_doctor_finds_a_lopsided_spread_and_a_number_that_mends_it(masters, sup, journal):
+    """Chance decides which node has a partition: with 3 some node has none."""
+    for k in range(1000):
+        name = "p%d" % k
+        if len({masters.owner("%s:%d" % (name, i)).port for i in range(3)}) == 2:
+            break
+    s = start(sup, journal, masters.url(masters.nodes[0]), 1, queues=[name], partitions=3)
+    s.wait_ready(1)
+
+    def spread(*words):
+        done = s.ctl(*words, "doctor", name, "--json")
+        assert done.out, done.err
+        found = json.loads(done.out)["findings"]
+        return next(f for f in found if f["check"] == "partitions" and " at redis" in f["text"])
+
+    said = spread()
+    assert said["state"] == "note" and "none at 1 of the 3 nodes" in said["text"]
+    better = re.search(r"partitions = (\d+)$", said["text"]).group(1)
+    said = spread("-s", "queue.partitions=" + better)
+    assert said["state"] == "fine" and said["text"].count(" at ") == 3
+
+
 def test_all_that_a_queue_has_moves_along(masters, sup, journal, gate):
     """Delayed, dead and running tasks, a checkpoint, counters; what is due while nobody can put it
     back is put back afterwards."""
