@@ -341,7 +341,7 @@ static void notice_in_slot(void *arg, int64_t n, struct buf *out)
 			       .stream = 'E',
 			       .id = slice_str("-")};
 
-	snprintf(text, sizeof(text), "%lld lines dropped", (long long)n);
+	snprintf(text, sizeof(text), "%lld line%s dropped", (long long)n, n == 1 ? "" : "s");
 	line.text = slice_str(text);
 	format_line(l->sink, out, &line, false);
 }
@@ -439,7 +439,7 @@ static void notice_own(void *arg, int64_t n, struct buf *out)
 {
 	char text[80];
 
-	snprintf(text, sizeof(text), "%lld lines dropped", (long long)n);
+	snprintf(text, sizeof(text), "%lld line%s dropped", (long long)n, n == 1 ? "" : "s");
 	format_own(arg, out, log_level_word(LOG_WARNING), slice_str(text));
 }
 

@@ -220,8 +220,8 @@ static void start_one(struct handler *h)
 
 void pipe_on_ready(struct pipe_child *c)
 {
-	log_info("child %d (pid %d) is ready: %d tasks at once", c->number, (int)c->child.pid,
-		 c->slots);
+	log_info("child %d (pid %d) is ready: %d task%s at once", c->number, (int)c->child.pid,
+		 c->slots, c->slots == 1 ? "" : "s");
 	c->h->slots = c->slots;
 	if (!c->h->said_started && c->h->w->chan)
 		chan_say(c->h->w->chan, "started");
@@ -258,9 +258,9 @@ void pipe_on_gone(struct pipe_child *c, const struct child_exit *how, enum pipe_
 	if (was == PIPE_DRAINING || c->is_leaving) {
 		log_debug("child %d (pid %d) has left", c->number, (int)c->child.pid);
 	} else if (c->n_given > 0 || lived >= conf_supervisor(h->w->conf)->stable_after) {
-		log_warning("child %d (pid %d) is gone after %" PRId64 " tasks: %s %d", c->number,
-			    (int)c->child.pid, c->n_answered, how->signaled ? "signal" : "exit",
-			    how->code);
+		log_warning("child %d (pid %d) is gone after %" PRId64 " task%s: %s %d", c->number,
+			    (int)c->child.pid, c->n_answered, c->n_answered == 1 ? "" : "s",
+			    how->signaled ? "signal" : "exit", how->code);
 		h->n_failures = 0;
 		h->next_start_ms = 0;
 	} else {

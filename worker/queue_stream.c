@@ -370,9 +370,10 @@ static void on_described(void *arg, const struct redisReply *r)
 	struct queue *q = arg;
 
 	if (reply_kind(r) == REPLY_OK)
-		log_info("waiting on %s \"%s\" at %s (from %s): %" PRId64 " entries", q->kind->word,
+		log_info("waiting on %s \"%s\" at %s (from %s): %" PRId64 " entr%s", q->kind->word,
 			 q->keys.stream, rconn_where(q->cmd),
-			 conf_where(q->w->conf, CONF_REDIS, NULL, "url"), reply_int(r, 0));
+			 conf_where(q->w->conf, CONF_REDIS, NULL, "url"), reply_int(r, 0),
+			 reply_int(r, 0) == 1 ? "y" : "ies");
 }
 
 static void queue_describe(struct queue *q)

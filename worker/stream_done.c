@@ -75,9 +75,9 @@ static void on_done(void *arg, const struct redisReply *r)
 	if (n >= 0) {
 		stream_fine(q, STREAM_OP_SETTLE);
 		if (n < b->n)
-			log_warning("%" PRId64 " tasks that are done had been acknowledged by "
-				    "somebody else",
-				    b->n - n);
+			log_warning("%" PRId64 " task%s done had been acknowledged by somebody "
+				    "else",
+				    b->n - n, b->n - n == 1 ? " that is" : "s that are");
 	} else if (reply_kind(r) == REPLY_MOVED || reply_kind(r) == REPLY_MOVING) {
 		stream_trouble(q, r, STREAM_OP_SETTLE);
 	} else if (r) {

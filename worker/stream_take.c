@@ -74,7 +74,7 @@ static void on_taken(void *arg, const struct redisReply *r)
 		return;
 	}
 	if (n_new > 0)
-		log_info("took over %d tasks", n_new);
+		log_info("took over %d task%s", n_new, n_new == 1 ? "" : "s");
 	stream_start_fetched(q, clock_boot_ms());
 }
 

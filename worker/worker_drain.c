@@ -93,7 +93,8 @@ static void cancel_all(struct worker *w, int64_t grace_ms)
 	}
 	if (n > 0) {
 		w->forced = true;
-		log_warning("%d tasks still run: stopping them, they are given back", n);
+		log_warning("%d task%s still run%s: stopping and giving back", n, n == 1 ? "" : "s",
+			    n == 1 ? "s" : "");
 	}
 }
 
@@ -110,7 +111,9 @@ static void on_give_up(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revent
 	int n = w->ledger.held + w->ledger.returned + w->ledger.leaving;
 
 	if (n > 0)
-		log_warning("leaving with %d tasks unsettled: they stay pending and run again", n);
+		log_warning("leaving with %d task%s unsettled: %s pending and run%s again", n,
+			    n == 1 ? "" : "s", n == 1 ? "it stays" : "they stay",
+			    n == 1 ? "s" : "");
 	else
 		log_warning("leaving without waiting any longer for %s",
 			    w->handler_left ? "Redis" : "what the handler has kept");
@@ -148,7 +151,8 @@ void worker_drain(struct worker *w, int64_t limit_ms, const char *why)
 	if (w->phase == WORKER_OVER)
 		return;
 	if (w->phase == WORKER_RUNNING)
-		log_info("draining (%s): %d tasks run", why, w->ledger.held);
+		log_info("draining (%s): %d task%s", why, w->ledger.held,
+			 w->ledger.held == 1 ? " runs" : "s run");
 	if (limit_ms >= 0) {
 		int64_t last = limit_ms + w->qc->kill_grace + GIVE_UP_MS;
 
@@ -167,7 +171,8 @@ void worker_stop_fast(struct worker *w, const char *why)
 
 	if (w->phase == WORKER_OVER)
 		return;
-	log_info("stopping (%s): %d tasks run", why, w->ledger.held);
+	log_info("stopping (%s): %d task%s", why, w->ledger.held,
+		 w->ledger.held == 1 ? " runs" : "s run");
 	ev_timer_stop(w->loop, &w->limit);
 	worker_arm(w, &w->give_up, grace + GIVE_UP_MS);
 	begin_drain(w);

@@ -57,7 +57,8 @@ static int add_stream(struct doctor *d, const char *key, void *arg)
 	length = DOCTOR_ASK(d, redis_on_list(d->r) ? "LLEN" : "XLEN", key);
 	if (!length)
 		return -1;
-	snprintf(entries, sizeof(entries), "%lld entries", (long long)redis_int(length, 0));
+	snprintf(entries, sizeof(entries), "%lld entr%s", (long long)redis_int(length, 0),
+		 redis_int(length, 0) == 1 ? "y" : "ies");
 	add(l, key, entries);
 	redis_free(length);
 	return 0;

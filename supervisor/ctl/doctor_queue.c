@@ -111,16 +111,16 @@ static int look_at_groups(struct patient *p)
 		}
 	}
 	if (p->has_group)
-		finding_fine(p->d->f, "group", "%s, on a %s of %" PRId64 " entries", p->q->group,
-			     redis_on_list(p->d->r) ? "list" : "stream", p->n_entries);
+		finding_fine(p->d->f, "group", "%s, on a %s of %" PRId64 " entr%s", p->q->group,
+			     redis_on_list(p->d->r) ? "list" : "stream", p->n_entries,
+			     p->n_entries == 1 ? "y" : "ies");
 	else if (p->n_entries == 0)
 		finding_note(p->d->f, "group",
 			     "none yet: neither a worker nor a producer was here");
 	else
 		finding_bad(p->d->f, "group", "start its workers; are they on this Redis?",
-			    "%" PRId64
-			    " entries, and no group \"%s\": no worker has ever served it",
-			    p->n_entries, p->q->group);
+			    "%" PRId64 " entr%s, and no group \"%s\": no worker has ever served it",
+			    p->n_entries, p->n_entries == 1 ? "y" : "ies", p->q->group);
 	if (other.len && !keeps)
 		finding_bad(p->d->f, "other groups",
 			    "set on_done = ack (or group to that one, if it is to be continued)",
@@ -212,7 +212,8 @@ static int look_at_workers(struct patient *p)
 		finding_unknown(p->d->f, "workers", "%s", doctor_error(names));
 	else if (rc == 0 && p->n_alive == 0 && p->n_entries > 0)
 		finding_bad(p->d->f, "workers", "start them: redisq-supervisor -c FILE",
-			    "%" PRId64 " tasks, and no worker is alive", p->n_entries);
+			    "%" PRId64 " task%s, and no worker is alive", p->n_entries,
+			    p->n_entries == 1 ? "" : "s");
 	else if (rc == 0 && n_dead > 0)
 		finding_note(p->d->f, "workers", "%d alive; %d dead, which the next pass removes",
 			     p->n_alive, n_dead);
@@ -259,11 +260,13 @@ static int look_at_pending(const struct patient *p)
 			    "a task of %s has had no sign of life for %s", of, age.data);
 	else if (n_released > 0 && p->n_alive == 0)
 		finding_bad(p->d->f, "pending", "start workers, they take them over",
-			    "%d tasks were given back and wait for a worker", n_released);
+			    "%d task%s given back and %s for a worker", n_released,
+			    n_released == 1 ? " was" : "s were",
+			    n_released == 1 ? "waits" : "wait");
 	else
 		finding_fine(p->d->f, "pending",
-			     "%" PRId64 " tasks, last sign of life at most %s ago", p->n_pending,
-			     age.data);
+			     "%" PRId64 " task%s, last sign of life at most %s ago", p->n_pending,
+			     p->n_pending == 1 ? "" : "s", age.data);
 	buf_release(&age);
 	redis_free(r);
 	return 0;

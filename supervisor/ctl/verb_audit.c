@@ -133,9 +133,9 @@ void audit_say_sum(struct audit *a, const char *queue)
 		return;
 	if (!s->is_told || s->is_vain)
 		say(a, queue, false,
-		    "%lld tasks in all places; how many were accepted cannot be told "
+		    "%lld task%s in all places; how many were accepted cannot be told "
 		    "here, so trimming would not be seen",
-		    (long long)s->places);
+		    (long long)s->places, s->places == 1 ? "" : "s");
 	else
 		say(a, queue, false,
 		    "accepted %lld = done %lld + dead %lld + dropped %lld + waiting %lld + "

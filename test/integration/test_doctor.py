@@ -130,12 +130,12 @@ BAD = [
     (sent("CONFIG", "SET", "maxclients", "2"), "clients", "of at most 2", "maxclients"),
     (sent("RPUSH", "q", "x"), "types", "q is a list, not a stream", "XADD, not LPUSH"),
     (sent("SET", "{q}:bodies", "x"), "types", "{q}:bodies is a string, not a hash", "RENAME"),
-    (sent("XADD", "q", "*", "a", "b"), "group", '1 entries, and no group "redisq"', "workers"),
-    (sent("XADD", "q", "*", "a", "b"), "workers", "1 tasks, and no worker is alive", "start"),
+    (sent("XADD", "q", "*", "a", "b"), "group", '1 entry, and no group "redisq"', "workers"),
+    (sent("XADD", "q", "*", "a", "b"), "workers", "1 task, and no worker is alive", "start"),
     (second_group, "other groups", '"analytics" reads', "on_done = ack"),
     (stray_consumer, "strangers", "cron-job has 1", "foreign_idle"),
     (silent_worker, "pending", "cron-job has had no sign of life for 1d", "start workers"),
-    (given_back, "pending", "1 tasks were given back", "start workers"),
+    (given_back, "pending", "1 task was given back and waits", "start workers"),
     (sent("ZADD", "{q}:delayed", 1000, "1-1"), "delayed", "was due", "are they alive"),
     (sent("XADD", "laravel_database_q", "*", "a", "b"), "prefixes", "laravel_database_q (1", "Laravel"),
     (trimmed, "account", "6 were removed from the stream before they ran", "audit"),
@@ -177,7 +177,7 @@ def test_another_stream_of_the_name_is_no_fault_where_this_one_is_in_use(doctor,
     safe.add("q", b"x")
     safe.add("my_q", b"x")
     assert doctor.findings()["prefixes"] == [("note", "other streams end in this name: my_q "
-                                              "(1 entries)", None)]
+                                              "(1 entry)", None)]
 
 
 def test_a_stream_with_a_prefix_is_found_where_nothing_else_may_be_done_with_it(doctor, safe):

@@ -37,11 +37,11 @@ def put(suffix, how):
 
 
 FINDINGS = [
-    (lambda s: s.lpush("q", b"x"), "workers", "1 tasks, and no worker is alive", "start"),
-    (lambda s: s.r.lpush("{q}:arrived", b"x"), "workers", "1 tasks, and no worker", "start"),
+    (lambda s: s.lpush("q", b"x"), "workers", "1 task, and no worker is alive", "start"),
+    (lambda s: s.r.lpush("{q}:arrived", b"x"), "workers", "1 task, and no worker", "start"),
     (lambda s: dead_worker(s, s.r.time()[0] * 1000 - 10 ** 8), "pending",
      "worker_7 has had no sign of life for 1d", "start workers"),
-    (lambda s: dead_worker(s, 1), "pending", "1 tasks were given back", "start workers"),
+    (lambda s: dead_worker(s, 1), "pending", "1 task was given back", "start workers"),
     (lambda s: s.deliver("q", b"x", "cron-job"), "strangers", "cron-job has 1", "foreign_idle"),
     (lambda s: s.r.lpush("{q}:processing:gone", "1-1", "1-2"), "leftovers",
      "{q}:processing:gone (2 ids)", "DEL"),

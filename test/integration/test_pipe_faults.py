@@ -455,7 +455,7 @@ def test_one_that_leaves_may_close_fd_3_and_still_has_its_time(sup, server, tmp_
     s = sup(queues={"q": dict(FAST, handler="pipe /usr/bin/python3 %s" % program, concurrency=1,
                               kill_grace="20s")}, supervisor={"workers": 1})
     s.wait_ready(1)
-    wait_until(lambda: "is ready: 1 tasks" in s.log("q"))
+    wait_until(lambda: "is ready: 1 task at once" in s.log("q"))
     assert s.stop() == 0 and flushed.exists() and "SIGKILL" not in s.log("q")
 
 

@@ -99,7 +99,7 @@ def test_an_entry_that_somebody_else_acknowledged_is_not_counted(
     library.wait_started(4)
     assert server.acknowledge("q", ids[1]) == 1
     gate.write_text("")
-    wait_until(lambda: "1 tasks that are done had been acknowledged" in s.log("q"), 20)
+    wait_until(lambda: "1 task that is done had been acknowledged" in s.log("q"), 20)
     wait_until(lambda: server.counters("q").get("done") == 3)
     server.add("q", b"x")
     wait_until(lambda: server.counters("q").get("done") == 4)

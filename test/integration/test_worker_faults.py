@@ -241,7 +241,7 @@ def test_what_a_read_brings_after_the_drain_limit_is_given_back_unstarted(
     journal.wait_started(1)
     hold_a_delivery(server, links)
     w.signal(signal.SIGTERM)
-    w.wait_said("tasks still run")
+    w.wait_said("still run")
     links.free()
     assert w.wait_exit(2) == 1
     assert given_back(server, 2) and len(journal.starts()) == 1
