@@ -92,3 +92,15 @@ void cluster_advice(const char *error, const char *same_host, bool tls, struct b
 	redis_place_text(&place, out);
 	free(place.host);
 }
+
+void cluster_advice_db(const struct redis_addr *a, struct buf *out)
+{
+	struct redis_place place = {a->host, a->port};
+
+	buf_addf(out, "this Redis is a node of a cluster, which has no database %d; write url = %s",
+		 a->db, a->tls ? "clusters://" : "cluster://");
+	if (a->transport == REDIS_TCP && a->host)
+		redis_place_text(&place, out);
+	else
+		buf_adds(out, "host:port");
+}

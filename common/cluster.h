@@ -33,5 +33,7 @@ const char *cluster_host(const char *said, size_t len, const char *same_host);
 
 /* For people, where MOVED came and the url is that of one server: what to write instead. */
 void cluster_advice(const char *error, const char *same_host, bool tls, struct buf *out);
+/* Likewise, where the url names a database, which a cluster has not. */
+void cluster_advice_db(const struct redis_addr *a, struct buf *out);
 
 #endif

@@ -353,6 +353,11 @@ bool rconn_is_cluster(const struct rconn *c)
 	return c->addr.cluster != NULL;
 }
 
+bool rconn_needs_other_url(const struct rconn *c)
+{
+	return c->trouble == TROUBLE_URL;
+}
+
 void rconn_start(struct rconn *c)
 {
 	link_step(c, ON_START, "started");

@@ -66,6 +66,8 @@ struct rconn *rconn_new(struct ev_loop *loop, const struct conf_redis *redis, co
 void rconn_set_key(struct rconn *c, const char *key);
 /* Is the url cluster://? */
 bool rconn_is_cluster(const struct rconn *c);
+/* Did the last try fail since the url can never be right for this server? */
+bool rconn_needs_other_url(const struct rconn *c);
 /* Starts connecting. */
 void rconn_start(struct rconn *c);
 /* Drops the link now (pending callbacks get NULL, on_down is not called) and frees the object at

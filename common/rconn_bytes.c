@@ -7,6 +7,7 @@
 #include <hiredis/hiredis.h>
 
 #include "clock.h"
+#include "cluster.h"
 #include "log.h"
 #include "rconn_link.h"
 #include "rconn_arena.h"
@@ -100,6 +101,15 @@ static bool is_alert(const struct rconn *c, const char *bytes)
 	       bytes[0] == '\x15' && !c->addr.tls;
 }
 
+static void no_database(struct rconn *c)
+{
+	struct buf why = BUF_INIT;
+
+	cluster_advice_db(&c->addr, &why);
+	link_fail(c, TROUBLE_URL, "%s", why.data);
+	buf_release(&why);
+}
+
 static void greeting_reply(struct rconn *c, const redisReply *r)
 {
 	char why[RCONN_WHY_MAX];
@@ -120,6 +130,9 @@ static void greeting_reply(struct rconn *c, const redisReply *r)
 		break;
 	case GREET_DENIED:
 		link_fail(c, TROUBLE_DENIED, "%s", why);
+		break;
+	case GREET_NO_DB:
+		no_database(c);
 		break;
 	}
 }

@@ -108,6 +108,8 @@ static enum greet_verdict judge_error(struct greet *g, enum greet_step step, con
 	resp_error_text(r, g->password, text);
 	snprintf(why, RCONN_WHY_MAX, "%.*s: %.200s", (int)strlen(step_names[step]),
 		 step_names[step], text);
+	if (step == GREET_SELECT && strstr(r->str, "cluster mode"))
+		return GREET_NO_DB;
 	return for_now ? GREET_WAIT : GREET_DENIED;
 }
 

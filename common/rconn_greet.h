@@ -33,6 +33,7 @@ enum greet_verdict {
 	GREET_MOVED,  /* the key is at another node: `why` is the error as it came */
 	GREET_WAIT,   /* not now (LOADING, BUSY, ...): try again soon */
 	GREET_DENIED, /* not like this (password, ACL, database): try again, slowly */
+	GREET_NO_DB,  /* a node of a cluster: it has no other database than 0, and never will */
 };
 
 struct greet {
@@ -49,7 +50,7 @@ void greet_begin(struct greet *g, const struct redis_addr *a, const char *name, 
 		 struct buf *out);
 /* What the next reply is to. */
 enum greet_step greet_next(const struct greet *g);
-/* The next reply. For WAIT and DENIED `why` says what Redis said, without secrets. */
+/* The next reply. For WAIT, DENIED and NO_DB `why` says what Redis said, without secrets. */
 enum greet_verdict greet_reply(struct greet *g, const struct redisReply *r,
 			       char why[RCONN_WHY_MAX]);
 /* The command whose reply is awaited. */

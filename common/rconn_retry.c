@@ -7,7 +7,7 @@ static const struct {
 } delays[] = {
 	[TROUBLE_NOBODY] = {100, 2000},  [TROUBLE_CLUSTER] = {100, 2000},
 	[TROUBLE_MOVED] = {100, 2000},   [TROUBLE_LINK] = {100, 5000},
-	[TROUBLE_DENIED] = {1000, 8000},
+	[TROUBLE_DENIED] = {1000, 8000}, [TROUBLE_URL] = {1000, 8000},
 };
 
 void retry_reset(struct rconn_retry *r)

@@ -17,6 +17,7 @@ enum rconn_trouble {
 	TROUBLE_MOVED,   /* it is at another node, which is known: no reason to wait */
 	TROUBLE_LINK,   /* lost, hung, LOADING, too many clients: somebody there has enough to do */
 	TROUBLE_DENIED, /* password, ACL, configuration: a person has to do something */
+	TROUBLE_URL,    /* it is not for such a server: another one must be written */
 };
 
 struct rconn_retry {

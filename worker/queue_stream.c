@@ -151,7 +151,11 @@ static void link_down(struct queue *q, struct rconn *c, const char *why)
 	publish_links(q);
 	stream_complain(q, "%s link to %s: %s", c == q->fetch ? "fetch" : "cmd", rconn_where(c),
 			why);
-	q->events->on_wait(q->w, q, why);
+	/* Once it was open it is the server that has changed, and may change back. */
+	if (rconn_needs_other_url(c) && q->phase == STREAM_CONNECTING)
+		stream_refuse(q, why);
+	else if (q->phase != STREAM_LEFT)
+		q->events->on_wait(q->w, q, why);
 }
 
 static void fetch_up(void *arg)

@@ -115,11 +115,12 @@ int redis_ready(struct redis *r, struct err *e)
 		if (l->is_down && is_passing(r, l, l->why) && clock_mono_ms() < cluster_until)
 			l->is_down = false;
 		if (l->is_down)
-			return err_set(e, EXIT_UNREACHABLE, "Redis at %s (from %s): %s%s",
-				       rconn_where(l->conn), r->from ? r->from : "the supervisor",
-				       l->why,
-				       strchr(l->why, ';') ? "" /* says what to do itself */
-							   : "; is it running, is that the url?");
+			return err_set(
+				e, rconn_needs_other_url(l->conn) ? EXIT_CONFIG : EXIT_UNREACHABLE,
+				"Redis at %s (from %s): %s%s", rconn_where(l->conn),
+				r->from ? r->from : "the supervisor", l->why,
+				strchr(l->why, ';') ? "" /* says what to do itself */
+						    : "; is it running, is that the url?");
 	}
 	return 0;
 }

@@ -140,6 +140,21 @@ def test_a_plain_url_at_the_wrong_node_is_refused_with_the_right_one(masters, su
     assert failed.returncode != 0 and says in failed.err, failed.err
 
 
+def test_a_database_of_a_cluster_is_refused_with_the_right_url(masters, sup, journal):
+    """SELECT was tried again for ever: "not allowed in cluster mode"."""
+    node = masters.owner()
+    url = "redis://127.0.0.1:%d/2" % node.port
+    s = start(sup, journal, url, 1)
+    assert s.wait_exit() == 78
+    says = "has no database 2; write url = cluster://127.0.0.1:%d" % node.port
+    assert says in s.log("q") + s.out()
+    failed = s.ctl("-s", "redis.url=" + url, "stats", "q", config=False, check=78)
+    assert says in failed.err and "is it running" not in failed.err, failed.err
+    # With partitions each of them is refused, and it ends likewise.
+    s = start(sup, journal, url, 1, partitions=3)
+    assert s.wait_exit() == 78
+
+
 def test_a_plain_url_is_fine_until_the_slot_moves(masters, sup, journal, gate):
     owner = masters.owner()
     target = other_master(masters, owner)
