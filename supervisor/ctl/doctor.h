@@ -31,6 +31,7 @@ struct doctor {
 	struct err *e;           /* borrowed */
 	struct audit audit;      /* of the queue that is looked at */
 	bool is_audited;         /* all of it */
+	bool no_cluster;         /* the url says cluster://, and it is a single server */
 	struct strv seen;        /* the servers that were looked at, as redis_where() */
 	struct reach reach;      /* the streams whose node cannot be asked: that was said */
 };
@@ -38,6 +39,8 @@ struct doctor {
 int doctor_server(struct doctor *d);
 int doctor_queue(struct doctor *d, const struct conf_queue *q, const struct keys *k);
 int doctor_list(struct doctor *d, const struct conf_queue *q, const struct keys *k);
+/* Does the url say so, and the server not? It is said once. */
+int doctor_is_cluster(struct doctor *d);
 /* Nothing where it is none. */
 int doctor_cluster(struct doctor *d, const struct conf_queue *q, const struct keys *k);
 int doctor_names(struct doctor *d, const struct parts *p);

@@ -84,9 +84,26 @@ static int look_at_slot(struct doctor *d, int slot)
 	return 0;
 }
 
+int doctor_is_cluster(struct doctor *d)
+{
+	redisReply *r;
+
+	if (!redis_is_cluster(d->r) || d->no_cluster)
+		return 0;
+	r = DOCTOR_ASK(d, "CLUSTER", "INFO");
+	if (!r)
+		return -1;
+	d->no_cluster = doctor_error(r) && strstr(r->str, "cluster support disabled");
+	if (d->no_cluster)
+		finding_note(d->f, "cluster", "this is no cluster; write url = %s",
+			     redis_where(d->r));
+	redis_free(r);
+	return 0;
+}
+
 int doctor_cluster(struct doctor *d, const struct conf_queue *q, const struct keys *k ATTR_UNUSED)
 {
-	if (!redis_is_cluster(d->r))
+	if (!redis_is_cluster(d->r) || d->no_cluster)
 		return 0;
 	return look_at_state(d) != 0 ? -1 : look_at_slot(d, cluster_slot(q->name));
 }

@@ -68,7 +68,8 @@ static int add_stream(struct doctor *d, const char *key, void *arg)
 static int report(struct doctor *d, const struct parts *p, const struct lookalikes *l, bool is_all)
 {
 	const char *more = l->n > SHOWN ? ", ..." : "";
-	const char *here = redis_is_cluster(d->r) ? " (of those at the same node)" : "";
+	const char *here =
+		redis_is_cluster(d->r) && !d->no_cluster ? " (of those at the same node)" : "";
 	int64_t n_own = 0;
 
 	for (size_t i = 0; i < p->n; i++) {

@@ -313,7 +313,7 @@ int doctor_parts(struct doctor *d, const struct parts *p)
 			     "concurrency %d is lower than the %d partitions: a task may wait up "
 			     "to a second for a worker to come round",
 			     q->concurrency, q->partitions);
-	if (p->is_spread && redis_is_cluster(d->r) && doctor_spread(d, p) != 0)
+	if (p->is_spread && redis_is_cluster(d->r) && !d->no_cluster && doctor_spread(d, p) != 0)
 		return -1;
 	if (redis_serve(d->r, &p->v[0], d->e) != 0)
 		return -1;

@@ -77,7 +77,7 @@ static int look_at_node(struct doctor *d)
 			return 0;
 	strv_add(&d->seen, where);
 	findings_about(d->f, NULL);
-	return doctor_server(d);
+	return doctor_server(d) != 0 ? -1 : doctor_is_cluster(d);
 }
 
 /* Of a cluster the nodes that have the queue, one after the other. */

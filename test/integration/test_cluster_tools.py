@@ -120,6 +120,20 @@ def test_doctor_knows_a_cluster_behind_a_plain_url(masters, sup, journal):
     assert "cluster" not in found
 
 
+def test_doctor_knows_a_single_server_behind_a_cluster_url(server, sup, journal):
+    """It works as redis:// does: said once, and not what can only be asked of a cluster."""
+    s = start(sup, journal, "cluster://127.0.0.1:%d" % server.port, 1, partitions=3)
+    s.wait_ready(1)
+    done = s.ctl("doctor", "q", "--json")
+    found = json.loads(done.out)["findings"]
+    assert [f["text"] for f in found if f["check"] == "cluster"] == [
+        "this is no cluster; write url = redis://127.0.0.1:%d/0" % server.port]
+    assert [f for f in found if f["check"] == "slot" or "cluster support" in f["text"]] == []
+    assert [f["text"] for f in found if f["check"] == "partitions"] == [
+        "concurrency 2 is lower than the 3 partitions: a task may wait up to a second for a worker "
+        "to come round", "3, and nothing is left in other streams"]
+
+
 def test_the_documented_permissions_will_do(masters, sup, journal):
     """Without CLUSTER a link goes by MOVED alone, and doctor says what it does not know."""
     for n in masters.nodes:
