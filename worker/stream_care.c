@@ -155,6 +155,9 @@ static void on_renewed(void *arg, const struct redisReply *r)
 	} else if (reply_int(reply_at(r, 0), 1) == 0) {
 		stream_fence(q);
 	} else {
+		/* Refused until now; the others may not have tried again yet. */
+		if (q->n_trouble[STREAM_OP_RENEW] > 0)
+			stale_unserved(&q->stale, clock_boot_ms());
 		apply(rn, r);
 		stream_fine(q, STREAM_OP_RENEW);
 	}

@@ -123,6 +123,8 @@ static void opened(struct queue *q)
 	/* What was let go of comes before what is new: the first read waits for the first look. */
 	q->scan_now = q->take_first = true;
 	q->announced = false;
+	/* While no name could be taken, others may not have been let renew theirs. */
+	stale_unserved(&q->stale, clock_boot_ms());
 	q->promote_at_ms = 0;
 	for (int op = STREAM_OP_OPEN; op <= STREAM_OP_NAME; op++)
 		stream_fine(q, (enum stream_op)op);

@@ -111,6 +111,11 @@ void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op 
 	const char *text = reply_error_text(r);
 	const char *then = "trying again";
 
+	if (kind == REPLY_OK || kind == REPLY_LOST)
+		return;
+	/* Refused, too, for whoever has what looks stale by now. */
+	if (op == STREAM_OP_RENEW)
+		stale_unserved(&q->stale, clock_boot_ms());
 	switch (kind) {
 	case REPLY_OK:
 	case REPLY_LOST:

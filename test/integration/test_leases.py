@@ -113,3 +113,21 @@ def test_the_tasks_of_a_lost_host_run_again_within_lease_and_15_s(sup, server, j
     server.wait_empty("q")
     assert journal.runs() == {task: 2}
     wait_until(lambda: len(server.consumers("q")) == 1, 30, "the lost host's consumer is gone")
+
+
+def test_leases_that_redis_let_nobody_renew_are_not_taken_for_stale(sup, server, journal, gate):
+    """All links stood, and all scripts were refused, for longer than the lease."""
+    s = sup(queues=queue(journal, concurrency=4), supervisor={"workers": 4})
+    s.wait_ready(4)
+    ids = server.add("q", *[b"do %s" % str(gate).encode()] * 4)
+    journal.wait_started(4)
+    claims = [server.key("q", "consumer:" + w["consumer"]) for w in s.workers("q")]
+    server.r.config_set("min-replicas-to-write", 1)
+    wait_until(lambda: server.r.exists(*claims) == 0, 20, "all names have lapsed")
+    s.ctl("scale", "q", "5", "--no-wait", check=0)
+    wait_until(lambda: s.log_files("q").get(4, "").count("NOREPLICAS") >= 4, 40, "a new one waits")
+    server.r.config_set("min-replicas-to-write", 0)
+    wait_until(lambda: server.r.exists(*claims) == 4, 20, "they are proved again")
+    gate.open()
+    server.wait_empty("q")
+    assert journal.runs() == dict.fromkeys(ids, 1)
