@@ -298,7 +298,7 @@ static void queue_turn(struct queue *q)
 	case STREAM_LEFT:
 		return;
 	}
-	if (stream_put_off(q))
+	if (stream_put_off(q, now))
 		worker_turn_again(q->w); /* those who had their turn before can use the credit */
 	set_alarm(q, now);
 	rconn_flush(q->fetch);

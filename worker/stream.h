@@ -146,9 +146,10 @@ struct queue {
 	bool no_blmove;
 
 	/* Settling. */
-	struct list to_settle; /* tasks whose verdict was not sent yet */
-	bool no_short_way;     /* stream_done.c does not work on this link */
-	bool split;            /* the last batch failed as a whole: send one by one */
+	struct list to_settle;   /* tasks whose verdict was not sent yet */
+	bool no_short_way;       /* stream_done.c does not work on this link */
+	bool split;              /* the last batch failed as a whole: send one by one */
+	int64_t cannot_since_ms; /* boot clock: when it began that none can be sent; 0 = they can */
 
 	/* Care. */
 	bool renewing;
@@ -285,10 +286,10 @@ bool stream_start_fetched(struct queue *q, int64_t now_ms);
 bool stream_settle_flush(struct queue *q, int64_t now_ms);
 /*
  * In one of many partitions: settlements that cannot be sent now take no credit from the others, be
- * it that its node is away or that it refuses them. True when any was put off just now; as long as
- * there are such (stream_has_put_off()) nothing more is asked for here.
+ * it that its node is away or that it refuses them. True when some were put off now.
  */
-bool stream_put_off(struct queue *q);
+bool stream_put_off(struct queue *q, int64_t now_ms);
+/* As long as there are such nothing more is asked for here. */
 bool stream_has_put_off(const struct queue *q);
 /* Entries under our name that are not in the table: lets others have them. */
 struct candidate;

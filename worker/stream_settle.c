@@ -214,6 +214,9 @@ void stream_settle_again(struct queue *q, struct task *t)
 	list_append(&q->to_settle, &t->link);
 }
 
+/* How long what was fetched waits for Redis to be there again, so that it can be started. */
+#define NOT_STARTED_MS 1000
+
 bool stream_has_put_off(const struct queue *q)
 {
 	struct list *it;
@@ -224,15 +227,29 @@ bool stream_has_put_off(const struct queue *q)
 	return false;
 }
 
-bool stream_put_off(struct queue *q)
+bool stream_put_off(struct queue *q, int64_t now)
 {
 	bool cannot = !stream_any_link(q) || q->n_trouble[STREAM_OP_SETTLE] > 0 ||
 		      q->n_trouble[STREAM_OP_RENEW] > 0;
 	bool any = false;
-	struct list *it;
+	struct list *it, *tmp;
 
-	if (!cannot || q->c->partitions == 1)
+	if (!cannot || q->c->partitions == 1) {
+		q->cannot_since_ms = 0;
 		return false;
+	}
+	if (!q->cannot_since_ms)
+		q->cannot_since_ms = now;
+	/* What was not started yet cannot be now: it is given back, which is a settlement, too. */
+	list_each_safe (it, tmp, &q->w->tasks.in[TASK_FETCHED]) {
+		struct task *t = list_entry(it, struct task, state_link);
+
+		if (t->queue == q && now >= t->evidence_ms &&
+		    now - q->cannot_since_ms >= NOT_STARTED_MS) {
+			outcome_init(&t->outcome);
+			worker_finished(q->w, t);
+		}
+	}
 	list_each (it, &q->to_settle) {
 		struct task *t = list_entry(it, struct task, link);
 

@@ -223,6 +223,20 @@ def test_a_node_that_goes_takes_no_slots_along(masters, sup, journal, gate):
     assert s.stop(40) in (0, 1)
 
 
+def test_a_node_that_goes_keeps_no_slots_for_what_was_not_started(masters, sup, journal, gate):
+    """More at once than are started in one turn: no node is there any more to prove them by."""
+    s = start(sup, journal, masters, 1, concurrency=64)
+    gone, _, rest = away(masters)
+    gone.add("q:0", *[b"do " + str(gate).encode()] * 64)
+    wait_until(journal.starts, every=0.001)
+    gone.stop()
+    gate.open()
+    wait_until(lambda: not any(w["consuming"] for w in s.workers()), 20)
+    wait_until(lambda: s.workers()[0]["running"] == 0, 20, "all slots are free")
+    wait_others_run(journal, rest)
+    assert max(journal.runs().values()) == 1
+
+
 def test_tasks_that_end_while_their_slot_moves_keep_no_slots(masters, sup, journal, gate):
     """The stream is still where it was, and could be read: all it brings could not be settled."""
     s, gone, rest, ids = fill(sup, journal, gate, masters, "q:0")
