@@ -76,3 +76,11 @@ int reach_end(const struct reach *x, struct err *e)
 	buf_release(&names);
 	return -1;
 }
+
+int reach_not_found(const struct reach *x, const char *what, const char *id, struct err *e)
+{
+	struct err why = {0};
+
+	INVARIANT(reach_end(x, &why) != 0);
+	return err_set(e, why.code, "no %s %.80s in the others; %.400s", what, id, why.text);
+}

@@ -43,5 +43,7 @@ void reach_add_remark(const struct reach *x, const struct parts *p, struct buf *
 /* "partition q:1 cannot be reached: why", of all that were lost, as an error (69) after all the
  * rest; 0 = none was. */
 int reach_end(const struct reach *x, struct err *e) ATTR_MUST_CHECK;
+/* "no `what` `id` in the others; " before that: it may be where nothing could be asked. -1. */
+int reach_not_found(const struct reach *x, const char *what, const char *id, struct err *e);
 
 #endif

@@ -2,6 +2,7 @@
  * verb_letters.c - dead letters and held tasks: two streams with the same post-mortem fields, so
  * the same code: list, show, put back on the stream as new (retry, release), drop. Those of
  * partitions are one list, in the order of ids; what is done is done in the partition they are in.
+ * One whose node is away is left out, and that is said.
  */
 #include <jansson.h>
 
@@ -10,6 +11,7 @@
 #include "entry.h"
 #include "keys.h"
 #include "out.h"
+#include "reach.h"
 #include "redis.h"
 #include "table.h"
 
@@ -19,11 +21,13 @@
 struct letters {
 	struct ctl *ctl;     /* borrowed */
 	struct redis *redis; /* borrowed */
-	const char *word;    /* "dead" or "held" */
-	const char *again;   /* "retry" or "release" */
-	const char *queue;   /* borrowed */
-	const char **ids;    /* borrowed from the options */
+	struct reach reach;
+	const char *word;  /* "dead" or "held" */
+	const char *again; /* "retry" or "release" */
+	const char *queue; /* borrowed */
+	const char **ids;  /* borrowed from the options */
 	size_t n_ids;
+	bool acts; /* on what it finds: it does not only look */
 	struct parts parts;
 
 	/* The one that is looked at, see look_at(): */
@@ -40,13 +44,13 @@ struct letter {
 };
 
 /* Nothing before this is about any stream. */
-static int look_at(struct letters *l, size_t part, struct err *e)
+static enum reach_result look_at(struct letters *l, size_t part, struct err *e)
 {
 	keys_release(&l->keys);
 	keys_init(&l->keys, l->parts.v[part].name);
 	l->key = strcmp(l->word, "held") == 0 ? l->keys.held : l->keys.dead;
 	l->part = part;
-	return redis_serve(l->redis, &l->parts.v[part], e);
+	return reach_turn_to(&l->reach, &l->parts, part, e);
 }
 
 static const char *entry_id(const redisReply *entry)
@@ -117,11 +121,27 @@ static void print_json(json_t *list)
 
 /* The newest of all partitions. */
 struct newest {
-	redisReply **replies;   /* owned, one of each partition; they hold what the rows borrow */
+	redisReply **replies;   /* owned, one of each partition that could be asked; they hold what
+				   the   rows borrow */
 	struct entry_row *rows; /* owned, the newest last */
 	size_t n_rows;
 	int64_t n_all;
 };
+
+/* Of the partition that is looked at. */
+static int ask_newest(struct letters *l, struct newest *all, const char *count, struct err *e)
+{
+	redisReply *size = redis_ask(l->redis, e, "XLEN", l->key);
+	redisReply *r = NULL;
+
+	if (size)
+		r = redis_ask(l->redis, e, "XREVRANGE", l->key, "+", "-", "COUNT", count);
+	if (r)
+		all->n_all += redis_int(size, 0);
+	all->replies[l->part] = r;
+	redis_free(size);
+	return r ? 0 : -1;
+}
 
 static int find_newest(struct letters *l, struct newest *all, int64_t max, struct err *e)
 {
@@ -129,24 +149,20 @@ static int find_newest(struct letters *l, struct newest *all, int64_t max, struc
 	char count[24];
 
 	snprintf(count, sizeof(count), "%lld", (long long)max);
+	redis_link_all(l->redis, &l->parts);
 	for (size_t i = 0; i < l->parts.n; i++) {
-		redisReply *size = NULL;
+		enum reach_result got = look_at(l, i, e);
 
-		if (look_at(l, i, e) == 0)
-			size = redis_ask(l->redis, e, "XLEN", l->key);
-		if (!size)
+		if (got == REACH_THERE && ask_newest(l, all, count, e) != 0)
+			got = reach_failed(&l->reach, &l->parts, i, e);
+		if (got == REACH_END)
 			return -1;
-		all->n_all += redis_int(size, 0);
-		redis_free(size);
-		all->replies[i] =
-			redis_ask(l->redis, e, "XREVRANGE", l->key, "+", "-", "COUNT", count);
-		if (!all->replies[i])
-			return -1;
-		n += all->replies[i]->elements;
+		if (got == REACH_THERE)
+			n += all->replies[i]->elements;
 	}
 	all->rows = xcalloc(n + 1, sizeof(*all->rows));
 	for (size_t i = 0; i < l->parts.n; i++)
-		for (size_t k = 0; k < all->replies[i]->elements; k++)
+		for (size_t k = 0; all->replies[i] && k < all->replies[i]->elements; k++)
 			all->rows[all->n_rows++] =
 				(struct entry_row){.reply = all->replies[i]->element[k], .part = i};
 	entry_sort(all->rows, all->n_rows);
@@ -170,14 +186,16 @@ static void print_newest(const struct letters *l, const struct newest *all)
 	if (l->ctl->options->json) {
 		print_json(json_incref(list));
 	} else if (all->n_rows == 0) {
-		out_print("no %s tasks in %s\n", l->word, l->queue);
+		buf_addf(&out, "no %s tasks in %s\n", l->word, l->queue);
 	} else {
 		table_print(t, out_width() > 80 ? out_width() : 80, &out);
 		if (all->n_all > (int64_t)all->n_rows)
 			buf_addf(&out, "the newest %zu of %lld; -n for more\n", all->n_rows,
 				 (long long)all->n_all);
-		out_write(&out);
 	}
+	if (!l->ctl->options->json)
+		reach_add_remark(&l->reach, &l->parts, &out);
+	out_write(&out);
 	json_decref(list);
 	buf_release(&out);
 	table_free(t);
@@ -189,8 +207,11 @@ static int list_letters(struct letters *l, struct err *e)
 	struct newest all = {.replies = xcalloc(l->parts.n, sizeof(*all.replies))};
 	int rc = find_newest(l, &all, o->n_lines >= 0 ? max_i64(1, o->n_lines) : LIST_DEFAULT, e);
 
-	if (rc == 0)
-		print_newest(l, &all);
+	if (rc == 0) {
+		if (reach_n_lost(&l->reach, &l->parts) < l->parts.n)
+			print_newest(l, &all);
+		rc = reach_end(&l->reach, e);
+	}
 	for (size_t i = 0; i < l->parts.n; i++)
 		redis_free(all.replies[i]);
 	free(all.replies);
@@ -256,15 +277,46 @@ typedef int find_fn(struct letters *l, const char *id, struct letter *letter, st
 static int find_in(struct letters *l, find_fn *find, int part, const char *id,
 		   struct letter *letter, struct err *e)
 {
+	if (part == PARTS_ANY)
+		redis_link_all(l->redis, &l->parts);
 	for (size_t i = 0; i < l->parts.n; i++) {
+		enum reach_result got;
+
 		if (part != PARTS_ANY && i != (size_t)part)
 			continue;
-		if (look_at(l, i, e) != 0 || find(l, id, letter, e) != 0) {
+		got = look_at(l, i, e);
+		if (got == REACH_THERE && find(l, id, letter, e) != 0)
+			got = reach_failed(&l->reach, &l->parts, i, e);
+		if (got == REACH_END) {
 			redis_free(letter->reply);
 			return -1;
 		}
 	}
 	return 0;
+}
+
+/* Nothing of that name was found, or there might be a second one where nothing can be asked: then
+ * it is not guessed which is meant. -1. */
+static int not_sure(const struct letters *l, int part, const char *text, const char *id,
+		    const struct letter *letter, struct err *e)
+{
+	char what[24];
+
+	snprintf(what, sizeof(what), "%s task", l->word);
+	if (letter->entry) {
+		err_set(e, EXIT_UNREACHABLE,
+			"%s is in partition %zu, and may be in one that cannot be reached; say "
+			"which: %zu:%s",
+			id, letter->part, letter->part, id);
+		redis_free(letter->reply);
+		return -1;
+	}
+	if (part != PARTS_ANY && reach_is_lost(&l->reach, &l->parts, (size_t)part))
+		return reach_end(&l->reach, e);
+	if (part == PARTS_ANY && l->reach.lost.n)
+		return reach_not_found(&l->reach, what, text, e);
+	return err_set(e, EXIT_FORCED, "no %s %s in %s; see redisqctl %s list %s", what, text,
+		       l->queue, l->word, l->queue);
 }
 
 /* The letter that is meant: by its entry's id, else by its task id. It is looked at then. -1 with
@@ -283,13 +335,12 @@ static int find_letter(struct letters *l, const char *text, struct letter *lette
 	if (!letter->entry && parts_may_be_chosen(text, id) &&
 	    find_in(l, find_task, PARTS_ANY, text, letter, e) != 0)
 		return -1;
-	if (!letter->entry)
-		return err_set(e, EXIT_FORCED, "no %s task %s in %s; see redisqctl %s list %s",
-			       l->word, text, l->queue, l->word, l->queue);
-	if (look_at(l, letter->part, e) == 0)
+	if (!letter->entry || (part == PARTS_ANY && l->acts && l->reach.lost.n))
+		return not_sure(l, part, text, id, letter, e);
+	if (look_at(l, letter->part, e) == REACH_THERE)
 		return 0;
 	redis_free(letter->reply);
-	return -1;
+	return e->code ? -1 : reach_end(&l->reach, e);
 }
 
 static int show_letters(struct letters *l, struct err *e)
@@ -318,7 +369,7 @@ static int show_letters(struct letters *l, struct err *e)
 		out_write(&out);
 	json_decref(list);
 	buf_release(&out);
-	return rc;
+	return rc == 0 ? reach_end(&l->reach, e) : rc;
 }
 
 /* ------------------------------------------------------------------ retry, release, drop */
@@ -430,9 +481,14 @@ static int act_on_place(struct letters *l, bool drop, struct totals *sum, struct
 
 static int act_on_all(struct letters *l, bool drop, struct totals *sum, struct err *e)
 {
-	for (size_t i = 0; i < l->parts.n; i++)
-		if (look_at(l, i, e) != 0 || act_on_place(l, drop, sum, e) != 0)
+	redis_link_all(l->redis, &l->parts);
+	for (size_t i = 0; i < l->parts.n; i++) {
+		enum reach_result got = look_at(l, i, e);
+
+		/* What becomes of a script whose answer is lost is not known: that is the end. */
+		if (got == REACH_END || (got == REACH_THERE && act_on_place(l, drop, sum, e) != 0))
 			return -1;
+	}
 	return 0;
 }
 
@@ -440,6 +496,7 @@ static int act(struct letters *l, bool drop, struct err *e)
 {
 	const struct options *o = l->ctl->options;
 	struct totals sum = {0};
+	struct buf without = BUF_INIT;
 	int rc;
 
 	if (o->all == (l->n_ids > 0))
@@ -453,6 +510,12 @@ static int act(struct letters *l, bool drop, struct err *e)
 	if (rc == 0 && sum.n_refused)
 		return err_set(e, EXIT_FORCED, "%lld could not be put back: %s",
 			       (long long)sum.n_refused, sum.refused);
+	if (rc == 0) {
+		reach_add_remark(&l->reach, &l->parts, &without);
+		out_write(&without);
+		rc = reach_end(&l->reach, e);
+	}
+	buf_release(&without);
 	return rc;
 }
 
@@ -466,6 +529,7 @@ static int run(struct letters *l, const char *what, struct err *e)
 		return l->n_ids ? show_letters(l, e)
 				: err_set(e, EXIT_USAGE, "%s show %s: which one? Say its id",
 					  l->word, l->queue);
+	l->acts = true;
 	return act(l, strcmp(what, "drop") == 0, e);
 }
 
@@ -488,7 +552,9 @@ static int verb_letters(struct ctl *c, bool held, struct err *e)
 	l.redis = redis_open_parts(&c->target, l.queue, &l.parts, e);
 	if (!l.redis)
 		return -1;
+	l.reach.redis = l.redis;
 	rc = run(&l, what, e);
+	reach_release(&l.reach);
 	keys_release(&l.keys);
 	parts_release(&l.parts);
 	redis_close(l.redis);

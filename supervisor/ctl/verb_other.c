@@ -1,4 +1,4 @@
-/* verb_other.c - verbs that touch neither supervisor nor Redis. */
+/* verb_other.c - verbs that change neither supervisor nor Redis. */
 #include <unistd.h>
 
 #include "ctl.h"
@@ -51,11 +51,33 @@ int verb_startup(struct ctl *c ATTR_UNUSED, struct err *e ATTR_UNUSED)
 	return 0;
 }
 
-/* PM2's flush empties log files; elsewhere it empties a queue. Neither by accident. */
-int verb_flush(struct ctl *c ATTR_UNUSED, struct err *e)
+/* The tasks of a queue that has partitions are not under its name: where they are. Nothing for any
+ * other queue, or where no configuration can be had. */
+static void add_streams(struct ctl *c, struct buf *out)
 {
-	return err_set(e, EXIT_USAGE,
-		       "flush could mean two things, so it does neither; logs: they rotate by "
-		       "themselves (log_max_size, log_keep), remove old ones with rm; tasks: "
-		       "redisqctl dead drop QUEUE --all, or redis-cli DEL QUEUE");
+	struct err ignored = {0};
+	struct parts p = {0};
+
+	if (c->options->n_args > 0 &&
+	    target_parts(&c->target, c->options->args[0], &p, &ignored) == 0 && p.is_spread)
+		buf_addf(out, "; %s has partitions: DEL %s, and so on to %s, one by one",
+			 parts_name(&p), p.v[0].name, p.v[p.n - 1].name);
+	parts_release(&p);
+	free(c->target.note); /* whether it is configured does not matter here */
+	c->target.note = NULL;
+}
+
+/* PM2's flush empties log files; elsewhere it empties a queue. Neither by accident. */
+int verb_flush(struct ctl *c, struct err *e)
+{
+	struct buf streams = BUF_INIT;
+
+	add_streams(c, &streams);
+	err_set(e, EXIT_USAGE,
+		"flush could mean two things, so it does neither; logs: they rotate by "
+		"themselves (log_max_size, log_keep), remove old ones with rm; tasks: "
+		"redisqctl dead drop QUEUE --all, or redis-cli DEL QUEUE%.200s",
+		streams.len ? streams.data : "");
+	buf_release(&streams);
+	return -1;
 }

@@ -3,7 +3,8 @@
  * payload travel as they are. With --wait the task asks for its result, and that is waited for.
  *
  * Of a queue with partitions a task goes to that of its key, or to the one that is said, else to
- * the next one in turn, from any: whoever pushes one task at a time begins anew each time.
+ * the next one in turn, from any: whoever pushes one task at a time begins anew each time. Where
+ * that cannot be reached and nobody has chosen it, the next one that can be will do.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,6 +16,7 @@
 #include "line.h"
 #include "out.h"
 #include "partition.h"
+#include "reach.h"
 #include "redis.h"
 #include "wait.h"
 
@@ -26,16 +28,21 @@
 struct push {
 	const struct options *options; /* borrowed */
 	struct redis *redis;           /* borrowed */
+	struct reach reach;
 	struct parts parts;
-	size_t part;               /* where the next task goes */
+	size_t part;               /* where the next task goes, */
+	bool is_chosen;            /* and nowhere else; */
+	bool was_patient;          /* else, when none could be reached, this was waited for */
 	bool takes_turns;          /* and the one after it to the next partition */
 	const char *queue;         /* borrowed: as the user calls it */
 	const char *payload_field; /* borrowed */
 	struct err *e;             /* borrowed */
 	int64_t n_sent;
 	int64_t n_done;
-	int64_t n_lost; /* sent, and no answer came */
-	size_t bytes;   /* sent since the last redis_wait(0) */
+	int64_t n_lost; /* sent, and no answer came; of those the first line, and where it went: */
+	int64_t lost_line;
+	size_t lost_part;
+	size_t bytes; /* sent since the last redis_wait(0) */
 	char last_id[64];
 	char refused[256];    /* Redis's first error, "" = none */
 	int64_t refused_line; /* the first of those that were */
@@ -48,6 +55,7 @@ struct push {
 struct sent {
 	struct push *push; /* borrowed */
 	int64_t line;      /* from 1: partitions do not answer in the order of sending */
+	size_t part;
 };
 
 static void on_added(void *arg, const redisReply *reply)
@@ -56,6 +64,10 @@ static void on_added(void *arg, const redisReply *reply)
 	struct push *p = sent->push;
 
 	if (!reply) {
+		if (!p->n_lost || sent->line < p->lost_line) {
+			p->lost_line = sent->line;
+			p->lost_part = sent->part;
+		}
 		p->n_lost++;
 	} else if (reply->type == REDIS_REPLY_ERROR) {
 		if (!p->refused[0] || sent->line < p->refused_line) {
@@ -80,22 +92,89 @@ static const char *field(const struct options *o, const char *name)
 	return NULL;
 }
 
+/* ------------------------------------------------------------------ where to */
+
+/* That cannot be reached, as was just found out. */
+static void say_lost(const struct push *p)
+{
+	fprintf(stderr, "%sredisqctl: partition %s cannot be reached: %s; the next one is taken\n",
+		p->progress_ms ? "\r\033[K" : "", p->parts.v[p->part].name, redis_why(p->redis));
+}
+
+static int turn_from(struct push *p)
+{
+	for (size_t i = 0; i < p->parts.n; i++) {
+		enum reach_result got = reach_turn_to(&p->reach, &p->parts, p->part, p->e);
+
+		if (got == REACH_THERE || got == REACH_END)
+			return got == REACH_THERE ? 0 : -1;
+		if (p->is_chosen)
+			break;
+		if (got == REACH_LOST)
+			say_lost(p);
+		p->part = (p->part + 1) % p->parts.n;
+	}
+	return reach_end(&p->reach, p->e);
+}
+
+/* Turns to the partition of the next task: to the one that was chosen, when a failover or so is
+ * over; else to the first that can be reached, and waits only where none can. */
+static int turn_to(struct push *p)
+{
+	bool is_free = p->parts.is_spread && !p->is_chosen && !p->was_patient;
+
+	if (is_free)
+		redis_be_hasty(p->redis, true);
+	if (turn_from(p) == 0)
+		return 0;
+	if (!is_free || p->e->code != EXIT_UNREACHABLE)
+		return -1;
+	p->was_patient = true;
+	*p->e = (struct err){0};
+	reach_release(&p->reach);
+	redis_be_hasty(p->redis, false);
+	return turn_from(p);
+}
+
+/* The command of p->part. */
+static int send_one(struct push *p, int argc, const struct rconn_arg *argv)
+{
+	struct sent *sent = xcalloc(1, sizeof(*sent));
+
+	*sent = (struct sent){.push = p, .line = p->n_sent + 1, .part = p->part};
+	if (redis_send(p->redis, p->e, argc, argv, on_added, sent) == 0)
+		return 0;
+	free(sent);
+	return -1;
+}
+
+/* The command of the next task, with its stream as the word after the first. */
+static int send_somewhere(struct push *p, int argc, struct rconn_arg *argv)
+{
+	while (turn_to(p) == 0) {
+		argv[1] = ARG(p->parts.v[p->part].name);
+		if (send_one(p, argc, argv) == 0)
+			return 0;
+		/* Nothing of it has gone out. But what went before? Then that is to be told. */
+		if (p->n_lost || reach_failed(&p->reach, &p->parts, p->part, p->e) != REACH_LOST)
+			return -1;
+		if (!p->is_chosen)
+			say_lost(p);
+	}
+	return -1;
+}
+
 /* `payload.data` NULL: an entry without the payload's field. */
 static int push_one(struct push *p, struct slice payload)
 {
 	const struct options *o = p->options;
-	const struct conf_queue *to = &p->parts.v[p->part];
 	size_t n = 3 + 2 * o->n_fields + 2 + 2;
-	struct rconn_arg *argv;
-	struct sent *sent;
+	struct rconn_arg *argv = xcalloc(n, sizeof(*argv));
 	int argc = 0;
 	int rc;
 
-	if (redis_serve(p->redis, to, p->e) != 0)
-		return -1;
-	argv = xcalloc(n, sizeof(*argv));
 	argv[argc++] = ARG("XADD");
-	argv[argc++] = ARG(to->name);
+	argc++; /* the stream */
 	argv[argc++] = ARG("*");
 	for (size_t i = 0; i < o->n_fields; i++) {
 		const char *equals = strchr(o->fields[i], '=');
@@ -111,14 +190,10 @@ static int push_one(struct push *p, struct slice payload)
 		argv[argc++] = ARG("redisq.result_ttl");
 		argv[argc++] = ARG(WAIT_RESULT_TTL_MS);
 	}
-	sent = xcalloc(1, sizeof(*sent));
-	*sent = (struct sent){.push = p, .line = p->n_sent + 1};
-	rc = redis_send(p->redis, p->e, argc, argv, on_added, sent);
+	rc = send_somewhere(p, argc, argv);
 	free(argv);
-	if (rc != 0) {
-		free(sent);
+	if (rc != 0)
 		return -1;
-	}
 	if (p->takes_turns)
 		p->part = (p->part + 1) % p->parts.n;
 	p->n_sent++;
@@ -247,17 +322,36 @@ static int find_payload(const struct options *o, struct buf *stdin_bytes, struct
 	return 0;
 }
 
+/* Whether some of it is there nobody knows. */
+static int say_unknown(struct push *p, const char *done)
+{
+	const struct conf_queue *where = &p->parts.v[p->lost_part];
+	char lines[48] = "";
+	struct err ignored = {0};
+
+	if (p->options->by_line)
+		snprintf(lines, sizeof(lines), ", from line %lld on,", (long long)p->lost_line);
+	/* Back to its link, which has the reason; it was served, so that nothing is asked. */
+	if (redis_serve(p->redis, where, &ignored) != 0)
+		return err_set(p->e, ignored.code, "%s%.400s", done, ignored.text);
+	return err_set(p->e, EXIT_UNREACHABLE,
+		       "%s%s%s%sRedis at %s: %s; %lld more%s may have been added or not, look "
+		       "with redisqctl stats %s",
+		       done, p->parts.is_spread ? "partition " : "",
+		       p->parts.is_spread ? where->name : "", p->parts.is_spread ? ": " : "",
+		       redis_where(p->redis), redis_why(p->redis), (long long)p->n_lost, lines,
+		       p->queue);
+}
+
 /* What became of it, as an error if it is not all done. */
 static int outcome(struct push *p)
 {
 	struct err *e = p->e;
-	char done[96] = "", lines[48] = "";
+	char done[96] = "";
 
-	if (p->options->by_line) {
+	if (p->options->by_line)
 		snprintf(done, sizeof(done),
 			 "pushed %lld tasks to the queue, then: ", (long long)p->n_done);
-		snprintf(lines, sizeof(lines), ", from line %lld on,", (long long)p->n_done + 1);
-	}
 	/* Those behind it were on their way: some of them are there. */
 	if (p->refused[0] && p->options->by_line)
 		return err_set(
@@ -269,11 +363,7 @@ static int outcome(struct push *p)
 	if (p->refused[0])
 		return err_set(e, EXIT_FORCED, "Redis refuses it: %s", p->refused);
 	if (p->n_lost)
-		return err_set(e, EXIT_UNREACHABLE,
-			       "%sRedis at %s: %s; %lld more%s may have been added or not, look "
-			       "with redisqctl stats %s",
-			       done, redis_where(p->redis), redis_why(p->redis),
-			       (long long)p->n_lost, lines, p->queue);
+		return say_unknown(p, done);
 	if (p->has_failed) {
 		char why[sizeof(e->text)];
 
@@ -292,8 +382,10 @@ static int wait_and_print(struct push *p)
 			   .id = id ? id : p->last_id,
 			   .entry = p->last_id};
 	struct buf result = BUF_INIT;
-	int rc = wait_for_end(p->redis, &w, &result, p->e);
+	int rc;
 
+	redis_be_hasty(p->redis, false);
+	rc = wait_for_end(p->redis, &w, &result, p->e);
 	if (rc == 0 && result.len > 0 && result.data[result.len - 1] != '\n')
 		buf_addc(&result, '\n');
 	if (rc == 0)
@@ -371,12 +463,13 @@ static int check_wait(const struct options *o, struct err *e)
 static int forget_earlier(struct push *p)
 {
 	const char *id = field(p->options, "redisq.id");
-	struct waited w = {.parts = &p->parts, .part = p->part, .id = id};
+	struct waited w = {.parts = &p->parts, .id = id};
 
 	if (!p->options->wait || !id)
 		return 0;
-	if (redis_serve(p->redis, &p->parts.v[p->part], p->e) != 0)
+	if (turn_to(p) != 0)
 		return -1;
+	w.part = p->part;
 	return wait_forget(p->redis, &w, p->e);
 }
 
@@ -397,6 +490,7 @@ static int choose(struct push *p)
 		return err_set(p->e, EXIT_USAGE,
 			       "%s has the partitions 0 to %zu; --partition %d is none of them",
 			       p->queue, n - 1, o->partition);
+	p->is_chosen = o->partition >= 0 || o->key;
 	if (o->partition >= 0) {
 		p->part = (size_t)o->partition;
 	} else if (o->key) {
@@ -432,7 +526,9 @@ int verb_push(struct ctl *c, struct err *e)
 	p.redis = redis_open_parts(&c->target, p.queue, &p.parts, e);
 	if (!p.redis)
 		return -1;
+	p.reach.redis = p.redis;
 	rc = push(&p);
+	reach_release(&p.reach);
 	redis_close(p.redis);
 	parts_release(&p.parts);
 	return rc;

@@ -11,6 +11,7 @@
 #include "entry.h"
 #include "keys.h"
 #include "out.h"
+#include "reach.h"
 #include "redis.h"
 
 #define PAGE "500"
@@ -22,6 +23,7 @@ enum { CHECKPOINT, PROGRESS, RESULT, FAILED, N_LEFT };
 /* In one partition. */
 struct search {
 	struct redis *redis;           /* borrowed */
+	struct reach *reach;           /* borrowed */
 	const struct parts *parts;     /* borrowed */
 	const struct conf_queue *conf; /* borrowed: of them the one */
 	size_t part;                   /* its number */
@@ -405,11 +407,18 @@ static int search_left(struct search *s)
 static int search_each(struct search *v, size_t n, int (*step)(struct search *s),
 		       struct search **one)
 {
+	if (n > 1)
+		redis_link_all(v->redis, v->parts);
 	for (size_t i = 0; i < n; i++) {
 		struct search *s = &v[i];
+		enum reach_result got = reach_turn_to(s->reach, s->parts, s->part, s->e);
 
-		if (redis_serve(s->redis, s->conf, s->e) != 0 || step(s) != 0)
+		if (got == REACH_THERE && step(s) != 0)
+			got = reach_failed(s->reach, s->parts, s->part, s->e);
+		if (got == REACH_END)
 			return -1;
+		if (got != REACH_THERE)
+			continue;
 		if (s->place && *one)
 			return err_set(
 				s->e, EXIT_FORCED,
@@ -436,7 +445,7 @@ static int search_all(struct search *v, size_t n, struct search **one)
 }
 
 /* In one partition or, with PARTS_ANY, a search in each. Owned. */
-static struct search *searches_new(struct redis *r, const struct parts *p, int part, const char *id,
+static struct search *searches_new(struct reach *x, const struct parts *p, int part, const char *id,
 				   size_t *n, struct err *e)
 {
 	struct search *v = xcalloc(p->n, sizeof(*v));
@@ -445,7 +454,8 @@ static struct search *searches_new(struct redis *r, const struct parts *p, int p
 	for (size_t i = 0; i < p->n; i++) {
 		if (part != PARTS_ANY && i != (size_t)part)
 			continue;
-		v[*n] = (struct search){.redis = r,
+		v[*n] = (struct search){.redis = x->redis,
+					.reach = x,
 					.parts = p,
 					.conf = &p->v[i],
 					.part = i,
@@ -467,7 +477,7 @@ static void searches_free(struct search *v, size_t n)
 	free(v);
 }
 
-static int find_and_show(struct redis *r, const struct parts *p, const struct options *o,
+static int find_and_show(struct reach *x, const struct parts *p, const struct options *o,
 			 struct err *e)
 {
 	const char *text = o->args[1];
@@ -475,21 +485,25 @@ static int find_and_show(struct redis *r, const struct parts *p, const struct op
 	int part = parts_read_id(p, text, &id);
 	struct search *one = NULL;
 	size_t n;
-	struct search *v = searches_new(r, p, part, id, &n, e);
+	struct search *v = searches_new(x, p, part, id, &n, e);
 	int rc = search_all(v, n, &one);
 
 	if (rc == 0 && !one && parts_may_be_chosen(text, id)) {
 		searches_free(v, n);
-		v = searches_new(r, p, PARTS_ANY, text, &n, e);
+		v = searches_new(x, p, PARTS_ANY, text, &n, e);
 		rc = search_all(v, n, &one);
 	}
-	if (rc == 0 && !one)
+	if (rc == 0 && !one && x->lost.n)
+		rc = part == PARTS_ANY ? reach_not_found(x, "task", text, e) : reach_end(x, e);
+	else if (rc == 0 && !one)
 		rc = err_set(e, EXIT_FORCED,
 			     "no task %s in %s: done, dropped, or never there; see redisqctl "
 			     "stats %s",
 			     text, parts_name(p), parts_name(p));
 	if (rc == 0)
 		rc = show(one, o->json);
+	if (rc == 0)
+		rc = reach_end(x, e);
 	searches_free(v, n);
 	return rc;
 }
@@ -497,6 +511,7 @@ static int find_and_show(struct redis *r, const struct parts *p, const struct op
 int verb_show(struct ctl *c, struct err *e)
 {
 	const struct options *o = c->options;
+	struct reach reach = {0};
 	struct redis *r;
 	struct parts p;
 	int rc = -1;
@@ -504,8 +519,10 @@ int verb_show(struct ctl *c, struct err *e)
 	if (o->n_args == 1) /* pm2's show */
 		return verb_describe(c, e);
 	r = redis_open_parts(&c->target, o->args[0], &p, e);
+	reach.redis = r;
 	if (r)
-		rc = find_and_show(r, &p, o, e);
+		rc = find_and_show(&reach, &p, o, e);
+	reach_release(&reach);
 	parts_release(&p);
 	redis_close(r);
 	return rc;

@@ -1,5 +1,7 @@
 """redisqctl and a queue of partitions on the nodes of a cluster, while one of these nodes is away."""
+import binascii
 import json
+import re
 import time
 
 import pytest
@@ -94,3 +96,58 @@ def test_pending_and_audit_tell_of_the_partitions_that_can_be_reached(away):
     done = ctl("audit", q, check=69)
     assert said_once(done.err, q, lost) and without(q, lost) in done.out
     assert "waiting 3 + running 3" in done.out or "tasks in all places" in done.out
+
+
+def waiting(masters, q, lost):
+    """{partition: tasks that nobody has}, of the others than the lost ones."""
+    streams = {i: "%s:%d" % (q, i) for i in range(N) if i not in lost}
+    return {i: masters.owner(name).r.xlen(name) - 1 for i, name in streams.items()}
+
+
+def test_letters_of_the_partitions_that_can_be_reached(away, masters):
+    ctl, q, lost = away
+    a, b, c = there = [i for i in range(N) if i not in lost]
+    done = ctl("dead", "list", q, check=69)
+    assert said_once(done.err, q, lost) and without(q, lost) in done.out
+    assert [r[0] for r in told(done.out)[:-1]] == ["%d:10-%d" % (i, i) for i in there]
+    assert json.loads(ctl("show", q, "t%d" % a, "--json", check=69).out)["partition"] == a
+    assert "no dead task t%d in the others; partitions " % lost[0] in \
+        ctl("dead", "show", q, "t%d" % lost[0], check=69).err
+    # Where the same may be in two places, none of them is guessed; the one that is named, is done.
+    assert "may be in one that cannot be reached; say which: %d:10-%d" % (a, a) in \
+        ctl("dead", "retry", q, "10-%d" % a, check=69).err
+    assert waiting(masters, q, lost)[a] == 1
+    ctl("dead", "retry", q, "%d:10-%d" % (a, a), check=0)
+    assert waiting(masters, q, lost)[a] == 2
+    done = ctl("dead", "retry", q, "--all", check=69)
+    assert said_once(done.err, q, lost) and without(q, lost) in done.out
+    assert "2 dead tasks put back" in done.out and waiting(masters, q, lost) == {a: 2, b: 2, c: 2}
+
+
+def test_a_task_goes_to_the_next_partition_that_can_be_reached(away, masters):
+    """A third of them was refused before."""
+    ctl, q, lost = away
+    said = []
+    while not said:     # it begins with any
+        done = ctl("push", q, "x", check=0)
+        said = [line for line in done.err.splitlines() if "the next one is taken" in line]
+        assert int(done.out.split(":")[0]) not in lost
+    names = re.findall(r"partition %s:(\d) cannot be reached: .*Connection refused" % q, done.err)
+    assert len(names) == len(said) and set(map(int, names)) <= set(lost)
+    before = waiting(masters, q, lost)
+    done = ctl("push", q, "--lines", input=b"x\n" * 30, check=0)
+    assert done.out == "pushed 30 tasks to %s\n" % q and done.err.count("the next one is taken") == 3
+    after = waiting(masters, q, lost)
+    assert sum(after.values()) - sum(before.values()) == 30
+    assert all(after[i] > before[i] for i in after)
+
+
+def test_a_task_goes_to_no_other_partition_than_the_one_of_its_key(away, masters):
+    ctl, q, lost = away
+    before = waiting(masters, q, lost)
+    key = next(k for k in map(str, range(100)) if binascii.crc_hqx(k.encode(), 0) % N == lost[0])
+    for how in ("--key", key), ("--partition", lost[0], "--lines"):
+        done = ctl("push", q, *how, input=b"x\n", check=69)
+        assert "partition %s:%d cannot be reached: slot " % (q, lost[0]) in done.err
+        assert done.err.count("\n") == 1 and done.out == ""
+    assert waiting(masters, q, lost) == before

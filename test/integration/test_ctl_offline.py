@@ -76,6 +76,9 @@ def test_flush_names_both_meanings_and_does_neither(ctl, server):
     err = ctl.fails(64, "flush", "q")
     assert "logs" in err and "dead drop" in err
     assert server.r.xlen("q") == 1
+    assert "DEL QUEUE\n" in err
+    err = ctl.fails(64, "flush", "q", "-s", "queue.partitions=3")
+    assert "q has partitions: DEL q:0, and so on to q:2" in err
 
 
 def test_help_and_version(ctl):
