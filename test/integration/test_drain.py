@@ -156,7 +156,7 @@ def test_a_blocked_read_is_ended_at_once(sup, server, journal):
 def wait_of(words):
     """ms that this read blocks, or None."""
     if words[0] in (b"BLMOVE", b"BRPOPLPUSH"):
-        return 1000 * int(words[-1])
+        return int(1000 * float(words[-1]))
     return int(words[words.index(b"BLOCK") + 1]) if b"BLOCK" in words else None
 
 
