@@ -137,6 +137,15 @@ class Fleet:
             return s if s.r.role()[0] == b"master" else None
         return wait_until(fact, 30, "a replica was promoted")
 
+    def add(self, queue, *payloads):
+        """To the master of now: on a machine that stands still for a second there is a new one."""
+        def fact():
+            try:
+                return self.master().add(queue, *payloads)
+            except redis.exceptions.RedisError:
+                return None
+        return wait_until(fact, 30, "the master takes %d tasks" % len(payloads))
+
     def close(self):
         for s in self.sentinels:
             s.kill()
