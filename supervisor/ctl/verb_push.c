@@ -112,6 +112,7 @@ static int turn_from(struct push *p)
 			break;
 		if (got == REACH_LOST)
 			say_lost(p);
+		redis_link_all(p->redis, &p->parts); /* its node may have more of them */
 		p->part = (p->part + 1) % p->parts.n;
 	}
 	return reach_end(&p->reach, p->e);
