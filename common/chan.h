@@ -7,6 +7,8 @@
  *
  * worker -> supervisor
  *   redis-wait TEXT      Redis cannot be used (why); said again when the reason changes
+ *   hindered TEXT        ready, but what lies in Redis keeps me from fetching (why); without TEXT:
+ *                        no more
  *   redis-at URL         my links stand there (no password in it); said at each change
  *   ready NAME           consuming under this consumer name, or able to as soon as it has credit
  *   freed N              lowered my credit by N for good; those tasks may run elsewhere

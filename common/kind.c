@@ -52,12 +52,12 @@ void kind_note(struct kind_found *f, size_t row, struct slice type)
 		slice_text(type, f->other, sizeof(f->other));
 }
 
-/* "q" was served as a list ({q}:dead, {q}:last_id): by all but the queue itself. */
+/* q was served as a list ({q}:dead, {q}:last_id): by all but the queue itself. */
 static void add_served(uint32_t bits, const char *kind, const struct keys *k, struct buf *out)
 {
 	const char *before = "(";
 
-	buf_addf(out, "\"%s\" was served as a %s ", k->stream, kind);
+	buf_addf(out, "%s was served as a %s ", k->stream, kind);
 	for (size_t row = 1; row < KIND_KEYS; row++) {
 		if (!(bits & BIT(row)))
 			continue;
@@ -81,14 +81,14 @@ bool kind_conflict(const struct kind_found *f, bool as_list, const struct keys *
 	bool is_ours = ours & BIT(THE_QUEUE);
 
 	if (f->other[0]) {
-		buf_addf(what, "\"%s\" is a %s, not a %s", k->stream, f->other, kind);
+		buf_addf(what, "%s is a %s, not a %s", k->stream, f->other, kind);
 		buf_adds(cure, "choose another queue name");
 		return true;
 	}
 	if (!theirs)
 		return false;
 	if (is_theirs)
-		buf_addf(what, "\"%s\" is a %s, not a %s", k->stream, other, kind);
+		buf_addf(what, "%s is a %s, not a %s", k->stream, other, kind);
 	else
 		add_served(beside, other, k, what);
 

@@ -32,6 +32,17 @@ static void on_redis_wait(struct proc *p, const char *rest)
 	proc_step(p, PROC_EV_REDIS_WAIT);
 }
 
+static void on_hindered(struct proc *p, const char *rest)
+{
+	char name[PROC_NAME_MAX];
+
+	house_changed(p->house);
+	if (*rest)
+		log_warning("worker %d of %s fetches nothing: %s", (int)p->pid, proc_name(p, name),
+			    rest);
+	keep_text(&p->note, *rest ? rest : NULL);
+}
+
 static void on_redis_at(struct proc *p, const char *rest)
 {
 	keep_text(&p->redis, rest);
@@ -133,6 +144,7 @@ void proc_on_word(void *arg, const char *word, const char *rest)
 		{"started", on_started},   {"works", on_works},           {"handed", on_handed},
 		{"swept", on_swept},       {"again", on_again},           {"cleared", on_cleared},
 		{"suspects", on_suspects}, {"replace", on_replace},       {"redis-at", on_redis_at},
+		{"hindered", on_hindered},
 	};
 	struct proc *p = arg;
 

@@ -204,6 +204,16 @@ void partitions_consuming(struct worker *w, struct queue *q, bool consuming)
 	atomic_store(&w->board->consuming, all);
 }
 
+bool partitions_hindered(struct worker *w, const struct queue *q, bool hindered)
+{
+	bool any = false;
+
+	of(w, q)->hindered = hindered;
+	for (int i = 0; i < w->partitions.n; i++)
+		any |= w->partitions.v[i].hindered;
+	return any;
+}
+
 void partitions_where(struct worker *w, const struct queue *q, const char *where, struct buf *out)
 {
 	const struct partition *v = w->partitions.v;

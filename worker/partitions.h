@@ -17,6 +17,7 @@ struct partition {
 	bool left;
 	bool cleared; /* set aside: no suspect was left at the last look */
 	bool consuming;
+	bool hindered;
 	int n_tasks;     /* in the table */
 	char where[160]; /* its links stand there, or did last; "" = never yet */
 };
@@ -66,6 +67,8 @@ bool partitions_cleared(struct worker *w, const struct queue *q, int64_t now_ms)
 void partitions_not_cleared(struct worker *w, const struct queue *q);
 /* An event of the queue (queue.h). */
 void partitions_consuming(struct worker *w, struct queue *q, bool consuming);
+/* Notes that; is any of them? */
+bool partitions_hindered(struct worker *w, const struct queue *q, bool hindered);
 /* Where the links of all of them stand, each place once, for people. */
 void partitions_where(struct worker *w, const struct queue *q, const char *where, struct buf *out);
 

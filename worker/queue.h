@@ -28,6 +28,8 @@ struct queue_events {
 	void (*on_consuming)(struct worker *w, struct queue *q, bool consuming);
 	/* Redis cannot be used (why). */
 	void (*on_wait)(struct worker *w, struct queue *q, const char *why);
+	/* It is open, and cannot be read as it is (why), until somebody mends it; NULL: no more. */
+	void (*on_hindered)(struct worker *w, struct queue *q, const char *why);
 	/* The queue cannot be served as configured. Final. */
 	void (*on_refused)(struct worker *w, struct queue *q, const char *why);
 	/* A task of ours with fresh evidence: start it. */

@@ -97,8 +97,9 @@ static int64_t publish_consuming(struct queue *q)
 	int64_t at =
 		min_i64(rconn_silent_at(q->fetch, SILENCE_MS), rconn_silent_at(q->cmd, SILENCE_MS));
 
-	q->events->on_consuming(
-		q->w, q, q->phase == STREAM_OPEN && !q->moving && stream_linked(q) && now < at);
+	q->events->on_consuming(q->w, q,
+				q->phase == STREAM_OPEN && !q->moving && !q->hindered &&
+					stream_linked(q) && now < at);
 	return at == INT64_MAX || now >= at ? INT64_MAX : at - now;
 }
 

@@ -186,7 +186,8 @@ struct queue {
 	int64_t pause_until_ms;
 	enum stream_op pause_op;
 	unsigned n_trouble[STREAM_N_OPS]; /* in a row */
-	bool moving; /* the slot, or the cluster is down: nothing can be done */
+	bool moving;   /* the slot, or the cluster is down: nothing can be done */
+	bool hindered; /* it is not what it was when it was opened, and cannot be read */
 	struct log_limit moving_log;
 	bool moved_said; /* that the url should be cluster:// */
 	ev_timer alarm;

@@ -41,8 +41,27 @@ void stream_complain(struct queue *q, const char *fmt, ...)
 	buf_release(&text);
 }
 
+/* The key of the queue, or of what a read needs, is of another type: who waits for tasks should
+ * know, for nothing mends that but people. */
+static void hindered(struct queue *q, const char *text)
+{
+	struct buf why = BUF_INIT;
+
+	if (q->hindered)
+		return;
+	q->hindered = true;
+	buf_addf(&why, "\"%s\" cannot be read: %s; see redisqctl doctor %s", q->keys.stream, text,
+		 q->c->name);
+	q->events->on_hindered(q->w, q, why.data);
+	buf_release(&why);
+}
+
 void stream_fine(struct queue *q, enum stream_op op)
 {
+	if (op == STREAM_OP_READ && q->hindered) {
+		q->hindered = false;
+		q->events->on_hindered(q->w, q, NULL);
+	}
 	q->n_trouble[op] = 0;
 	q->moving = false;
 	if (q->pause_op == op)
@@ -148,6 +167,8 @@ void stream_trouble(struct queue *q, const struct redisReply *r, enum stream_op 
 			return;
 		}
 		pause_for(q, op, CAP_MS);
+		if (op == STREAM_OP_READ || op == STREAM_OP_WAIT)
+			hindered(q, text);
 		break;
 	case REPLY_DENIED:
 		pause_for(q, op, DENIED_CAP_MS);

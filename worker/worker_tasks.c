@@ -50,6 +50,16 @@ static void on_wait(struct worker *w, struct queue *q, const char *why)
 		worker_drain_on(w);
 }
 
+static void on_hindered(struct worker *w, struct queue *q, const char *why)
+{
+	bool any = partitions_hindered(w, q, why != NULL);
+
+	if (w->chan && why)
+		chan_say(w->chan, "hindered %s", why);
+	else if (w->chan && !any)
+		chan_say(w->chan, "hindered");
+}
+
 static void on_refused(struct worker *w, struct queue *q ATTR_UNUSED, const char *why)
 {
 	log_error("queue %s is refused: %s", w->qc->name, why);
@@ -184,6 +194,7 @@ const struct queue_events worker_queue_events = {
 	.on_linked = on_linked,
 	.on_consuming = partitions_consuming,
 	.on_wait = on_wait,
+	.on_hindered = on_hindered,
 	.on_refused = on_refused,
 	.on_task = on_task,
 	.on_lost = on_lost,

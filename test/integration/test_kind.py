@@ -65,8 +65,8 @@ def test_a_reload_to_the_other_kind_keeps_the_old_workers_and_loses_nothing(sup,
     s.queues["q"]["backend"] = other(backend)
     s.write_ini()
     said = s.ctl("reload", check=1)
-    want = '"q" was served as a list ({q}:dead, {q}:last_id); set backend = list' \
-        if backend == "list" else '"q" is a stream, not a list; set backend = stream'
+    want = 'q was served as a list ({q}:dead, {q}:last_id); set backend = list' \
+        if backend == "list" else 'q is a stream, not a list; set backend = stream'
     assert want in said.err and "redisq.ini(5)" in said.err
     assert {w["pid"] for w in s.ready()} == old
     add(server, backend, b"x")
@@ -139,3 +139,25 @@ def test_an_empty_queue_becomes_one_of_the_other_kind_as_the_readme_says(sup, se
     assert {f["state"] for f in findings if f["queue"] == "q"} <= {"fine", "note"}
     s.signal(signal.SIGTERM)
     assert s.wait_exit() == 0
+
+
+# ---------------------------------------------------------------- changed while workers serve it
+
+@pytest.mark.parametrize("backend", ["list", "stream"])
+def test_a_worker_that_cannot_read_the_queue_any_more_says_so(sup, server, journal, backend):
+    """It was ready and reading, by the status, and only its own log had it otherwise."""
+    s = sup(queues=queue(journal, backend=backend), supervisor={"workers": 1})
+    w, = s.wait_ready(1)
+    assert w["consuming"] and w["note"] is None
+    with server.r.pipeline(transaction=True) as p:
+        p.delete("q")
+        p.xadd("q", {"payload": "x"}) if backend == "list" else p.lpush("q", "x")
+        p.execute()
+    wait_until(lambda: not s.workers()[0]["consuming"])
+    w, = s.workers()
+    assert w["state"] == "ready" and '"q" cannot be read: ' in w["note"] and "WRONGTYPE" in w["note"]
+    assert "fetches nothing" in s.out() and "redisqctl doctor q" in s.ctl("status", check=0).out
+    server.r.delete("q")
+    add(server, backend, b"x")
+    journal.wait_started(1)
+    wait_until(lambda: s.workers()[0]["consuming"] and s.workers()[0]["note"] is None)

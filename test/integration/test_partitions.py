@@ -158,4 +158,4 @@ def test_a_partition_that_is_no_stream_is_named(sup, server, journal):
     server.r.set("q:2", "text")
     s = sup(queues={"q": dict(FAST, handler=journal.handler())}, args=["-n", 1])
     assert s.wait_exit() == 78
-    assert '"q:2" is a string, not a stream' in s.out()
+    assert "q:2 is a string, not a stream" in s.out()

@@ -56,9 +56,8 @@ static void test_what_is_of_its_kind_is_fine(void **state)
 static void test_what_is_neither_s_is_another_s_matter(void **state)
 {
 	(void)state;
-	SAID(AS_STREAM, "\"q\" is a hash, not a stream; choose another queue name", "q", "hash");
-	SAID(AS_LIST, "\"q\" is a ReJSON-RL, not a list; choose another queue name", "q",
-	     "ReJSON-RL");
+	SAID(AS_STREAM, "q is a hash, not a stream; choose another queue name", "q", "hash");
+	SAID(AS_LIST, "q is a ReJSON-RL, not a list; choose another queue name", "q", "ReJSON-RL");
 	/* Said when it is met: it may be mended while the workers go on. */
 	SAID(AS_STREAM, "", "q", "stream", "{q}:dead", "string");
 	SAID(AS_LIST, "", "q", "list", "{q}:tasks", "string");
@@ -68,13 +67,13 @@ static void test_a_list_where_a_stream_is_to_be(void **state)
 {
 	(void)state;
 	SAID(AS_STREAM,
-	     "\"q\" is a list, not a stream; set backend = list; or producers must XADD, not LPUSH",
+	     "q is a list, not a stream; set backend = list; or producers must XADD, not LPUSH",
 	     "q", "list");
 	SAID(AS_STREAM,
-	     "\"q\" is a list, not a stream; producers must XADD, not LPUSH: move what they added "
+	     "q is a list, not a stream; producers must XADD, not LPUSH: move what they added "
 	     "away, RENAME q {q}:aside",
 	     "q", "list", "{q}:dead", "stream");
-	SAID(AS_STREAM, "\"q\" is a list, not a stream; set backend = list; " MORE, "q", "list",
+	SAID(AS_STREAM, "q is a list, not a stream; set backend = list; " MORE, "q", "list",
 	     "{q}:last_id", "string");
 }
 
@@ -82,22 +81,22 @@ static void test_what_a_list_has_left_where_a_stream_is_to_be(void **state)
 {
 	(void)state;
 	SAID(AS_STREAM,
-	     "\"q\" was served as a list ({q}:last_id); set backend = list; or, as it is empty, "
+	     "q was served as a list ({q}:last_id); set backend = list; or, as it is empty, "
 	     "stop "
 	     "its workers and DEL {q}:last_id {q}:counters",
 	     "{q}:last_id", "string");
-	SAID(AS_STREAM, "\"q\" was served as a list ({q}:last_id); set backend = list; " MORE,
+	SAID(AS_STREAM, "q was served as a list ({q}:last_id); set backend = list; " MORE,
 	     "{q}:last_id", "string", "{q}:delayed", "zset");
 	SAID(AS_STREAM,
-	     "\"q\" was served as a list ({q}:dead, {q}:owners, {q}:last_id); set backend = "
+	     "q was served as a list ({q}:dead, {q}:owners, {q}:last_id); set backend = "
 	     "list; " MORE,
 	     "{q}:owners", "hash", "{q}:last_id", "string", "{q}:dead", "zset");
 	SAID(AS_STREAM,
-	     "\"q\" was served as a list ({q}:last_id); stop its workers and DEL {q}:last_id "
+	     "q was served as a list ({q}:last_id); stop its workers and DEL {q}:last_id "
 	     "{q}:counters",
 	     "q", "stream", "{q}:last_id", "string");
 	SAID(AS_STREAM,
-	     "\"q\" was served as a list ({q}:dead, {q}:last_id); RENAME q {q}:aside and set "
+	     "q was served as a list ({q}:dead, {q}:last_id); RENAME q {q}:aside and set "
 	     "backend = list; " MORE,
 	     "q", "stream", "{q}:dead", "zset", "{q}:last_id", "string");
 }
@@ -105,17 +104,16 @@ static void test_what_a_list_has_left_where_a_stream_is_to_be(void **state)
 static void test_a_stream_where_a_list_is_to_be(void **state)
 {
 	(void)state;
-	SAID(AS_LIST, "\"q\" is a stream, not a list; set backend = stream; " MORE, "q", "stream",
+	SAID(AS_LIST, "q is a stream, not a list; set backend = stream; " MORE, "q", "stream",
 	     "{q}:dead", "stream");
 	SAID(AS_LIST,
-	     "\"q\" is a stream, not a list; producers must LPUSH, not XADD: move what they added "
+	     "q is a stream, not a list; producers must LPUSH, not XADD: move what they added "
 	     "away, RENAME q {q}:aside",
 	     "q", "stream", "{q}:last_id", "string");
-	SAID(AS_LIST,
-	     "\"q\" was served as a stream ({q}:dead, {q}:held); set backend = stream; " MORE,
+	SAID(AS_LIST, "q was served as a stream ({q}:dead, {q}:held); set backend = stream; " MORE,
 	     "{q}:dead", "stream", "{q}:held", "stream");
 	SAID(AS_LIST,
-	     "\"q\" was served as a stream ({q}:held); RENAME q {q}:aside and set backend = "
+	     "q was served as a stream ({q}:held); RENAME q {q}:aside and set backend = "
 	     "stream; " MORE,
 	     "q", "list", "{q}:held", "stream");
 }
