@@ -29,7 +29,8 @@ struct doctor {
 	const struct conf *conf; /* borrowed: the effective one */
 	struct findings *f;      /* borrowed */
 	struct err *e;           /* borrowed */
-	struct audit audit;      /* of the queue that is looked at */
+	struct audit audit;      /* of the queue that is looked at, as the next */
+	bool is_made;            /* no configuration has it (parts.h) */
 	bool is_audited;         /* all of it */
 	bool no_cluster;         /* the url says cluster://, and it is a single server */
 	struct strv seen;        /* the servers that were looked at, as redis_where() */

@@ -9,24 +9,32 @@
 /* ------------------------------------------------------------------ is it what it is said to be?
  */
 
-static void look_at_kind(struct doctor *d, const struct conf_queue *q, const struct keys *k)
+/* Those of the rows of kind.h that doctor_queue() looks at with a stream, too: said there. */
+#define SAID_AS_TYPES 0x7u
+
+static int look_at_kind(struct doctor *d, const struct conf_queue *q)
 {
 	bool is_list = redis_on_list(d->r);
-	struct buf cure = BUF_INIT;
+	/* Where no configuration has it, it is what it is, unless -s says what it is to be. */
+	bool as_list = q->backend == CONF_BACKEND_LIST || (d->is_made && is_list);
+	const char *kind = as_list ? "list" : "stream";
+	struct kind_found found;
+	struct buf what = BUF_INIT, cure = BUF_INIT;
+	uint32_t theirs;
 
-	buf_addf(&cure, "set backend = list; or, if it is empty and to be a stream now, DEL %s",
-		 k->last_id);
-	if (q->backend == CONF_BACKEND_LIST && !is_list)
-		finding_bad(d->f, "backend",
-			    "set backend = stream; or move it away with RENAME, if it is none of "
-			    "yours",
-			    "%s is a stream, and backend = list: workers refuse it", q->name);
-	else if (q->backend != CONF_BACKEND_LIST && is_list && conf_queue(d->conf, q->name))
-		finding_bad(d->f, "backend", cure.data,
-			    "%s was served as a list, and backend = stream", q->name);
-	else if (is_list)
-		finding_fine(d->f, "backend", "%s is a list", q->name);
+	if (redis_look_at_kind(d->r, &found, d->e) != 0)
+		return -1;
+	theirs = as_list ? found.of_stream : found.of_list;
+	if (!kind_conflict(&found, as_list, redis_keys(d->r), &what, &cure)) {
+		if (is_list)
+			finding_fine(d->f, "backend", "%s is a list", q->name);
+	} else if (is_list != as_list || theirs & ~SAID_AS_TYPES) {
+		finding_bad(d->f, "backend", cure.data, "%s, and backend = %s: workers refuse it",
+			    what.data, kind);
+	}
+	buf_release(&what);
 	buf_release(&cure);
+	return 0;
 }
 
 /* ------------------------------------------------------------------ lists that are left over */
@@ -107,6 +115,7 @@ static int look_at_leftovers(struct doctor *d, const struct conf_queue *q, const
 
 int doctor_list(struct doctor *d, const struct conf_queue *q, const struct keys *k)
 {
-	look_at_kind(d, q, k);
+	if (look_at_kind(d, q) != 0)
+		return -1;
 	return redis_on_list(d->r) ? look_at_leftovers(d, q, k) : 0;
 }

@@ -26,6 +26,32 @@ struct patient {
 
 /* ------------------------------------------------------------------ types */
 
+/* A key that is of another type; it may be what workers of the other kind have made. */
+static int say_type(const struct patient *p, const char *key, const char *is, const char *want)
+{
+	struct kind_found found;
+	struct buf what = BUF_INIT, cure = BUF_INIT;
+	const char *other = redis_on_list(p->d->r) ? "stream" : "zset";
+	bool is_letters = strcmp(key, p->k->dead) == 0 || strcmp(key, p->k->held) == 0;
+	bool is_theirs = is_letters ? strcmp(is, other) == 0
+				    : strcmp(key, p->k->stream) == 0 && (strcmp(is, "list") == 0 ||
+									 strcmp(is, "stream") == 0);
+
+	if (redis_look_at_kind(p->d->r, &found, p->d->e) != 0)
+		return -1;
+	if (is_theirs && is_letters)
+		buf_addf(&cure,
+			 "workers for %s made it: ", redis_on_list(p->d->r) ? "streams" : "lists");
+	if (!is_theirs || !kind_conflict(&found, redis_on_list(p->d->r), p->k, &what, &cure)) {
+		buf_clear(&cure);
+		buf_adds(&cure, "move it away with RENAME: workers wait until it is gone");
+	}
+	finding_bad(p->d->f, "types", cure.data, "%s is a %s, not a %s", key, is, want);
+	buf_release(&what);
+	buf_release(&cure);
+	return 0;
+}
+
 /* -1: Redis is gone; 0: something is in the way, and said; 1: all is well. */
 static int look_at_types(const struct patient *p)
 {
@@ -65,12 +91,10 @@ static int look_at_types(const struct patient *p)
 			is_told = false;
 		} else if (strcmp(r->str, "none") != 0 && strcmp(r->str, rows[i].type) != 0) {
 			n_bad++;
-			finding_bad(
-				p->d->f, "types",
-				i == 0 && !on_list && strcmp(r->str, "list") == 0
-					? "producers must XADD, not LPUSH; or set backend = list"
-					: "move it away with RENAME: workers wait until it is gone",
-				"%s is a %s, not a %s", rows[i].key, r->str, rows[i].type);
+			if (say_type(p, rows[i].key, r->str, rows[i].type) != 0) {
+				redis_free(r);
+				return -1;
+			}
 		}
 		redis_free(r);
 	}

@@ -253,6 +253,11 @@ static int send_words(struct redis *r, int argc, const struct rconn_arg *argv, r
 	return rc;
 }
 
+const struct keys *redis_keys(const struct redis *r)
+{
+	return &r->now->keys;
+}
+
 bool redis_on_list(const struct redis *r)
 {
 	return r->now && r->now->on_list;
@@ -319,11 +324,12 @@ redisReply *redis_try(struct redis *r, struct err *e, int argc, const struct rco
 }
 
 /* An error reply becomes `e`. */
-static redisReply *no_error(redisReply *reply, const char *what, struct err *e)
+static redisReply *no_error(struct redis *r, redisReply *reply, const char *what, struct err *e)
 {
 	if (!reply || reply->type != REDIS_REPLY_ERROR)
 		return reply;
-	err_set(e, EXIT_FORCED, "Redis refuses %s: %s", what, reply->str);
+	if (!r->now || !strstr(reply->str, "WRONGTYPE") || !redis_say_kind(r, redis_on_list(r), e))
+		err_set(e, EXIT_FORCED, "Redis refuses %s: %s", what, reply->str);
 	redis_free(reply);
 	return NULL;
 }
@@ -337,7 +343,7 @@ redisReply *redis_ask_words(struct redis *r, struct err *e, const char *const *w
 		INVARIANT(argc < REDIS_WORDS_MAX);
 		argv[argc] = ARG(words[argc]);
 	}
-	return no_error(redis_try(r, e, argc, argv), words[0], e);
+	return no_error(r, redis_try(r, e, argc, argv), words[0], e);
 }
 
 static int ask_script(struct redis *r, const struct question *q, struct answer *a)
@@ -362,7 +368,7 @@ redisReply *redis_script(struct redis *r, struct err *e, enum script_id id, int 
 	}
 	reply = ask(r, &q, e);
 	free(all);
-	return no_error(reply, script_name(id), e);
+	return no_error(r, reply, script_name(id), e);
 }
 
 /* What is wrong with one of them EXEC says, too. */
@@ -392,7 +398,7 @@ redisReply *redis_multi(struct redis *r, struct err *e,
 {
 	struct question q = {.send = ask_multi, .commands = commands, .n = n};
 
-	return no_error(ask(r, &q, e), "EXEC", e);
+	return no_error(r, ask(r, &q, e), "EXEC", e);
 }
 
 /* ------------------------------------------------------------------ whose queue */

@@ -11,6 +11,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "kind.h"
 #include "rconn.h"
 #include "script.h"
 #include "target.h"
@@ -39,6 +40,8 @@ struct redis *redis_open_parts(struct target *t, const char *name, struct parts 
  * to a node that is away takes to fail, passes at the same time. */
 void redis_link_all(struct redis *r, const struct parts *p);
 bool redis_on_list(const struct redis *r);
+/* Of the queue that is asked about. Borrowed. */
+const struct keys *redis_keys(const struct redis *r);
 /* From now on what a cluster refuses for now is an answer like any other; or no more. */
 void redis_be_hasty(struct redis *r, bool is_hasty);
 /* Is the url cluster://? */
@@ -70,6 +73,11 @@ void redis_wait(struct redis *r, size_t n);
 void redis_pause(struct redis *r, int64_t ms);
 /* Why the link went down the last time; "" = never. */
 const char *redis_why(const struct redis *r);
+
+/* From here on redis_kind.c: of the queue that is asked about. What lies there; -1 with `e`. */
+int redis_look_at_kind(struct redis *r, struct kind_found *found, struct err *e) ATTR_MUST_CHECK;
+/* If something of the other kind lies there: what, and what to do, as an error (1). */
+bool redis_say_kind(struct redis *r, bool as_list, struct err *e);
 
 /* From here on redis_reply.c. A copy that redis_free() frees, as all replies above; it takes NULL.
  */

@@ -136,6 +136,7 @@ static int look_at_queue(struct doctor *d, const struct parts *p)
 		return -1;
 	d->audit = (struct audit){.say = on_account, .arg = d};
 	d->is_audited = n_lost == 0;
+	d->is_made = p->is_made;
 	if (look_at_each(d, p, doctor_cluster) != 0 || look_at_each(d, p, doctor_queue) != 0 ||
 	    look_at_each(d, p, doctor_list) != 0)
 		return -1;

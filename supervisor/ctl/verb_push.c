@@ -44,8 +44,9 @@ struct push {
 	size_t lost_part;
 	size_t bytes; /* sent since the last redis_wait(0) */
 	char last_id[64];
-	char refused[256];    /* Redis's first error, "" = none */
-	int64_t refused_line; /* the first of those that were */
+	char refused[256];    /* Redis's first error, "" = none, */
+	size_t refused_part;  /* where, */
+	int64_t refused_line; /* and the first of the lines that were */
 	struct buf carry;     /* pieces of a line longer than line.h gives out at once */
 	int64_t progress_ms;  /* when to say how far it is; 0 = never */
 	bool has_failed;
@@ -73,6 +74,7 @@ static void on_added(void *arg, const redisReply *reply)
 		if (!p->refused[0] || sent->line < p->refused_line) {
 			snprintf(p->refused, sizeof(p->refused), "%s", reply->str);
 			p->refused_line = sent->line;
+			p->refused_part = sent->part;
 		}
 	} else {
 		p->n_done++;
@@ -137,6 +139,16 @@ static int turn_to(struct push *p)
 	return turn_from(p);
 }
 
+/* Workers of the configured kind refuse what is of the other: nothing is added to that. */
+static int check_kind(struct push *p)
+{
+	bool as_list = p->parts.queue->backend == CONF_BACKEND_LIST;
+
+	if (redis_on_list(p->redis) == as_list || (p->parts.is_made && !as_list))
+		return 0;
+	return redis_say_kind(p->redis, as_list, p->e) ? -1 : 0;
+}
+
 /* The command of p->part. */
 static int send_one(struct push *p, int argc, const struct rconn_arg *argv)
 {
@@ -153,6 +165,8 @@ static int send_one(struct push *p, int argc, const struct rconn_arg *argv)
 static int send_somewhere(struct push *p, int argc, struct rconn_arg *argv)
 {
 	while (turn_to(p) == 0) {
+		if (check_kind(p) != 0)
+			return -1;
 		argv[1] = ARG(p->parts.v[p->part].name);
 		if (send_one(p, argc, argv) == 0)
 			return 0;
@@ -344,12 +358,27 @@ static int say_unknown(struct push *p, const char *done)
 		       p->queue);
 }
 
+/* Why Redis has refused one, as an error. */
+static void say_refused(struct push *p)
+{
+	struct err ignored = {0};
+
+	if (strstr(p->refused, "WRONGTYPE") &&
+	    redis_serve(p->redis, &p->parts.v[p->refused_part], &ignored) == 0 &&
+	    redis_say_kind(p->redis, redis_on_list(p->redis), p->e))
+		return;
+	err_set(p->e, EXIT_FORCED, "Redis refuses it: %s", p->refused);
+}
+
 /* What became of it, as an error if it is not all done. */
 static int outcome(struct push *p)
 {
 	struct err *e = p->e;
-	char done[96] = "";
+	char done[96] = "", why[sizeof(e->text)];
 
+	if (p->refused[0])
+		say_refused(p);
+	snprintf(why, sizeof(why), "%s", e->text);
 	if (p->options->by_line)
 		snprintf(done, sizeof(done),
 			 "pushed %lld tasks to the queue, then: ", (long long)p->n_done);
@@ -358,20 +387,14 @@ static int outcome(struct push *p)
 		return err_set(
 			e, EXIT_FORCED,
 			"pushed %lld of the first %lld lines; line %lld is the first that is "
-			"missing: Redis refuses it: %s",
+			"missing: %.400s",
 			(long long)p->n_done, (long long)p->n_sent, (long long)p->refused_line,
-			p->refused);
+			why);
 	if (p->refused[0])
-		return err_set(e, EXIT_FORCED, "Redis refuses it: %s", p->refused);
+		return -1;
 	if (p->n_lost)
 		return say_unknown(p, done);
-	if (p->has_failed) {
-		char why[sizeof(e->text)];
-
-		snprintf(why, sizeof(why), "%s", e->text);
-		return err_set(e, e->code, "%s%.400s", done, why);
-	}
-	return 0;
+	return p->has_failed ? err_set(e, e->code, "%s%.400s", done, why) : 0;
 }
 
 /* The result as it is; with a newline where it has none, so that a prompt stays apart. */

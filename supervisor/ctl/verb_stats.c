@@ -4,10 +4,11 @@
  *   waiting        in the stream, handed to nobody       running   pending for a consumer
  *   delayed, held, dead: what the names say              done, dropped: counted by the scripts
  *   accepted       every task ever taken in: entries added less those we added again ourselves
- *                  (7.0 and later; before, and with start = $, the sum of all places)
- *   trimmed        accepted, but in no place: somebody's XTRIM, MAXLEN or XDEL (7.0 and later)
- *   oldest_age_ms  of the oldest waiting task, 0 when none waits
- *   backlog        waiting + delayed: what workers still have to begin
+ *                  (7.0 and later). Of a list, before, with start = $, and where the stream is
+ * younger than the counters it cannot be told: JSON has the sum of all places, the table - trimmed
+ * accepted, but in no place: somebody's XTRIM, MAXLEN or XDEL (7.0 and later) oldest_age_ms  of the
+ * oldest waiting task, 0 when none waits backlog        waiting + delayed: what workers still have
+ * to begin
  *
  * Of a queue with partitions each is the sum over all of them, for a task never leaves its own; but
  * for the oldest one's age, and for the consumers: every worker is one in each. One whose node is
@@ -28,6 +29,7 @@
 struct stats {
 	int64_t waiting, running, delayed, held, dead, accepted, done, dropped, trimmed, consumers,
 		oldest_age_ms, backlog;
+	bool is_guessed; /* accepted */
 };
 
 enum { R_TYPE, R_STREAM, R_GROUPS, R_PENDING, R_DELAYED, R_HELD, R_DEAD, R_COUNTS, R_TIME, N_R };
@@ -134,12 +136,19 @@ static int fill(struct redis *r, const struct conf_queue *q, const struct keys *
 		return -1;
 	sum = s->waiting + s->running + s->delayed + s->held + s->dead + s->done + s->dropped;
 	s->accepted = sum;
-	if (added && q->start != CONF_START_END) {
+	s->is_guessed = sum > 0;
+	if (added && q->start != CONF_START_END && redis_int(added, 0) >= readded) {
 		s->accepted = redis_int(added, 0) - readded;
 		s->trimmed = max_i64(0, s->accepted - sum);
+		s->is_guessed = false;
 	}
 	s->backlog = s->waiting + s->delayed;
 	return 0;
+}
+
+static bool is_wrong_type(const redisReply *r)
+{
+	return r->type == REDIS_REPLY_ERROR && strstr(r->str, "WRONGTYPE");
 }
 
 static int read_stats(struct redis *r, const struct conf_queue *q, struct stats *s, struct err *e)
@@ -169,9 +178,14 @@ static int read_stats(struct redis *r, const struct conf_queue *q, struct stats 
 			redis_where(r));
 	} else if (all) {
 		const char *type = all->element[R_TYPE]->str;
+		bool is_other = type && strcmp(type, redis_on_list(r) ? "list" : "stream") != 0 &&
+				strcmp(type, "none") != 0;
 
-		if (type && strcmp(type, redis_on_list(r) ? "list" : "stream") != 0 &&
-		    strcmp(type, "none") != 0)
+		if ((is_other || is_wrong_type(all->element[R_HELD]) ||
+		     is_wrong_type(all->element[R_DEAD])) &&
+		    redis_say_kind(r, redis_on_list(r), e))
+			rc = -1;
+		else if (is_other)
 			err_set(e, EXIT_FORCED, "%s is a %s, not a stream; is it the right name?",
 				q->name, type);
 		else
@@ -214,13 +228,16 @@ static json_t *as_json(const char *queue, int partition, const struct stats *kno
 static void add_row(struct table *t, const char *queue, const struct stats *known)
 {
 	const struct stats *s = known ? known : &nothing;
-	const int64_t numbers[] = {s->waiting, s->running, s->delayed, s->held,
-				   s->dead,    s->done,    s->accepted};
+	const int64_t numbers[] = {s->waiting, s->running, s->delayed, s->held, s->dead, s->done};
 	struct buf age = BUF_INIT;
 
 	table_cell(t, queue);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		known ? table_cellf(t, "%lld", (long long)numbers[i]) : table_cell(t, "?");
+	if (s->is_guessed)
+		table_cell(t, "-");
+	else
+		known ? table_cellf(t, "%lld", (long long)s->accepted) : table_cell(t, "?");
 	if (!known)
 		buf_addc(&age, '?');
 	else if (s->waiting)
@@ -265,6 +282,7 @@ static void add_up(struct stats *sum, const struct stats *s)
 	sum->done += s->done;
 	sum->dropped += s->dropped;
 	sum->trimmed += s->trimmed;
+	sum->is_guessed |= s->is_guessed;
 	sum->backlog += s->backlog;
 	sum->consumers = max_i64(sum->consumers, s->consumers);
 	sum->oldest_age_ms = max_i64(sum->oldest_age_ms, s->oldest_age_ms);

@@ -105,7 +105,7 @@ def test_a_stream_of_a_queue_that_is_to_be_a_list_is_found(both):
     server, doctor = both
     server.add("q", b"x")
     state, text, do = doctor.findings(*LIST)["backend"][0]
-    assert state == "bad" and "q is a stream, and backend = list" in text
+    assert state == "bad" and "q is a stream, not a list, and backend = list: workers refuse" in text
     assert "set backend = stream" in do
 
 
@@ -116,7 +116,7 @@ def test_a_list_of_a_queue_that_is_to_be_a_stream_is_found(both, tmp_path):
     ini.write_text("[redis]\nurl = %s\n[queue q]\nhandler = exec true\n" % server.url)
     said = doctor.s.ctl("-c", ini, "doctor", "q", "--json", config=False, check=1)
     row, = [f for f in json.loads(said.out)["findings"] if f["check"] == "backend"]
-    assert row["state"] == "bad" and "served as a list, and backend = stream" in row["text"]
+    assert row["state"] == "bad" and "served as a list ({q}:last_id), and backend = stream: " in row["text"]
     assert "DEL {q}:last_id" in row["do"]
     server.r.lpush("q", b"x")
     said = doctor.s.ctl("-c", ini, "doctor", "q", "--json", config=False, check=1)

@@ -161,3 +161,117 @@ def test_a_worker_that_cannot_read_the_queue_any_more_says_so(sup, server, journ
     add(server, backend, b"x")
     journal.wait_started(1)
     wait_until(lambda: s.workers()[0]["consuming"] and s.workers()[0]["note"] is None)
+
+
+# ---------------------------------------------------------------- redisqctl
+
+@pytest.fixture
+def ctl(sup, server, tmp_path):
+    """ctl(backend, verb...): with a file that says what q is. No supervisor runs."""
+    s = sup(queues={}, start=False)
+
+    def run(backend, *args, check=0, **how):
+        ini = tmp_path / (backend + ".ini")
+        ini.write_text("[redis]\nurl = %s\n[queue q]\nhandler = exec true\nbackend = %s\n" %
+                       (server.url, backend))
+        return s.ctl("-c", ini, *args, check=check, config=False, **how)
+    run.supervisor = s
+    yield run
+
+
+def serve_list(server, n_dead=1):
+    """What an empty list leaves behind, with dead letters."""
+    server.r.set("{q}:last_id", "1700000000000-1")
+    for n in range(n_dead):
+        server.r.zadd("{q}:dead", {"1700000000000-%d" % n: n})
+        server.r.hset("{q}:letters", "1700000000000-%d" % n, b"\x92\xa1a\xa1b")
+
+
+@pytest.mark.parametrize("verb", [("audit", "q"), ("dead", "list", "q"), ("dead", "show", "q", "1-1"),
+                                  ("stats", "q")])
+def test_redisqctl_says_what_lies_there_and_what_to_do(ctl, server, verb):
+    """It was WRONGTYPE, as Redis says it, or numbers that were not true."""
+    serve_list(server)
+    server.add("q", b"x")
+    for backend in "stream", "list":
+        err = ctl(backend, *verb, check=1).err
+        assert err == ("redisqctl: q was served as a list ({q}:dead, {q}:last_id); RENAME q {q}:aside "
+                       "and set backend = list; to change it, empty it first: see backend in "
+                       "redisq.ini(5)\n")
+
+
+def test_doctor_says_who_made_the_dead_letters_and_how_to_get_at_them(ctl, server):
+    """It said to move them away."""
+    serve_list(server)
+    server.add("q", b"x")
+    found = json.loads(ctl("stream", "doctor", "q", "--json", check=1).out)["findings"]
+    row, = [f for f in found if f["check"] == "types"]
+    assert row["state"] == "bad" and row["text"] == "{q}:dead is a zset, not a stream"
+    assert row["do"].startswith("workers for lists made it: RENAME q {q}:aside and set backend = list")
+    # As it says:
+    server.r.rename("q", "{q}:aside")
+    assert "1700000000000-0" in ctl("list", "dead", "list", "q").out
+    ctl("list", "dead", "drop", "q", "--all")
+    found = json.loads(ctl("stream", "doctor", "q", "--json", check=1).out)["findings"]
+    row, = [f for f in found if f["check"] == "backend"]
+    assert "as it is empty, stop its workers and DEL {q}:last_id {q}:counters" in row["do"]
+
+
+def test_doctor_says_that_a_stream_was_a_list_though_all_is_of_its_type(ctl, server):
+    server.add("q", b"x")
+    server.r.set("{q}:last_id", "1-1")
+    found = json.loads(ctl("stream", "doctor", "q", "--json", check=1).out)["findings"]
+    row, = [f for f in found if f["check"] == "backend"]
+    assert (row["state"], row["do"]) == ("bad", "stop its workers and DEL {q}:last_id {q}:counters")
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_push_adds_only_to_what_the_queue_is_to_be(ctl, server, lines):
+    """It added entries to the stream that somebody had made of a list, which no worker reads."""
+    how = ("--lines",) if lines else ("y",)
+    server.add("q", b"x")
+    before = server.r.dump("q")
+    err = ctl("list", "push", "q", *how, input=b"y\nz\n", check=1).err
+    assert "q is a stream, not a list; set backend = stream" in err
+    server.r.set("{q}:last_id", "1-1")
+    err = ctl("list", "push", "q", *how, input=b"y\nz\n", check=1).err
+    assert "producers must LPUSH, not XADD" in err
+    assert server.r.dump("q") == before
+    server.r.delete("q")
+    err = ctl("stream", "push", "q", *how, input=b"y\nz\n", check=1).err
+    assert "q was served as a list ({q}:last_id); set backend = list" in err
+    assert not server.r.exists("q")
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_push_to_a_list_of_somebody_s_says_what_it_is(ctl, server, lines):
+    server.r.lpush("q", "x")
+    how = ("--lines",) if lines else ("y",)
+    err = ctl("stream", "push", "q", *how, input=b"y\nz\n", check=1).err
+    assert "q is a list, not a stream; set backend = list" in err and "WRONGTYPE" not in err
+    assert server.r.lrange("q", 0, -1) == [b"x"]
+
+
+def test_push_makes_a_list_of_a_queue_that_is_to_be_one(ctl, server):
+    ctl("list", "push", "q", "y")
+    assert server.r.type("q") == b"list" and server.r.llen("q") == 1
+    server.r.delete("q")
+    ctl("list", "push", "q", "y")
+    assert server.r.type("q") == b"list"
+
+
+def test_stats_and_audit_say_the_same_of_what_a_list_has_accepted(ctl, server):
+    """stats had a number, and audit said that there is none."""
+    ctl("list", "push", "q", "--lines", input=b"y\nz\n")
+    head, row = ctl("list", "stats", "q").out.splitlines()
+    assert dict(zip(head.split(), row.split()))["accepted"] == "-"
+    assert "how many were accepted cannot be told" in ctl("list", "audit", "q").out
+    assert json.loads(ctl("list", "stats", "q", "--json").out)["accepted"] == 2
+
+
+def test_no_number_is_less_than_nothing_when_the_stream_is_younger_than_the_counters(ctl, server):
+    """accepted was -9."""
+    server.r.hset("{q}:counters", mapping={"done": 10, "readded": 10})
+    server.add("q", b"x")
+    said = json.loads(ctl("stream", "stats", "q", "--json").out)
+    assert said["accepted"] == 11 and said["trimmed"] == 0
