@@ -105,6 +105,11 @@ int fleet_concurrency(const struct fleet *f)
 	return most ? most : queue_conf(f, f->gen)->concurrency;
 }
 
+int fleet_partitions(const struct fleet *f)
+{
+	return queue_conf(f, f->gen)->partitions;
+}
+
 const char *fleet_backend(const struct fleet *f)
 {
 	return queue_conf(f, f->gen)->backend == CONF_BACKEND_LIST ? "list" : "stream";

@@ -81,6 +81,8 @@ int64_t fleet_parallelism(const struct fleet *f);
 int fleet_concurrency(const struct fleet *f);
 /* "stream" or "list", as configured now. */
 const char *fleet_backend(const struct fleet *f);
+/* 1 = it has none. */
+int fleet_partitions(const struct fleet *f);
 /* What all workers of the queue have counted since the supervisor's start. */
 struct tally fleet_tally(const struct fleet *f);
 /* Acts on the difference between what is and what is wanted. */

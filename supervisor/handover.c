@@ -204,10 +204,25 @@ void handovers_swept(struct handovers *h, int64_t number)
 		drop(o);
 }
 
+/* What it is called in Redis; one that serves several partitions may run what is in the first
+ * before it has said so. */
+static void name_heir(const struct proc *heir, int partition, char out[BOARD_NAME_MAX])
+{
+	const char *name = heir->board ? heir->board->names[partition].consumer : "";
+
+	if (heir->consumer)
+		snprintf(out, BOARD_NAME_MAX, "%s", heir->consumer);
+	else if (name[0])
+		slice_text(slice_of(name, strnlen(name, BOARD_NAME_MAX)), out, BOARD_NAME_MAX);
+	else
+		snprintf(out, BOARD_NAME_MAX, "worker %d", (int)heir->pid);
+}
+
 void handovers_runs_again(struct handovers *h, const struct proc *heir, int partition,
 			  const char *prefix, const char *id, int64_t now_ms)
 {
 	struct obituary_task key = {.token = 0};
+	char name[BOARD_NAME_MAX];
 	struct list *it;
 
 	snprintf(key.id, sizeof(key.id), "%s", id);
@@ -218,9 +233,9 @@ void handovers_runs_again(struct handovers *h, const struct proc *heir, int part
 		if (o->who.n_ran == 0 || o->who.partition != partition ||
 		    !bsearch(&key, o->who.ran, (size_t)o->who.n_ran, sizeof(*o->who.ran), by_id))
 			continue;
+		name_heir(heir, partition, name);
 		log_info("task %s%s of %s runs again in %s, %" PRId64 " ms after the death", prefix,
-			 id, o->who.consumer, heir->consumer ? heir->consumer : "?",
-			 now_ms - o->died_ms);
+			 id, o->who.consumer, name, now_ms - o->died_ms);
 		return;
 	}
 }

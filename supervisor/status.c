@@ -28,12 +28,16 @@ static json_t *tasks_json(const struct proc *p)
 
 	for (uint32_t i = 0; p->board && i < p->board->n_tasks; i++) {
 		struct board_task t;
+		json_t *o;
 
 		if (!board_read_task(p->board, i, &t))
 			continue;
-		json_array_append_new(list, json_pack("{s:o, s:i, s:I}", "id", text_or_null(t.id),
-						      "attempt", (int)t.attempt, "age_ms",
-						      (json_int_t)max_i64(0, now - t.started_ms)));
+		o = json_pack("{s:o, s:i, s:I}", "id", text_or_null(t.id), "attempt",
+			      (int)t.attempt, "age_ms", (json_int_t)max_i64(0, now - t.started_ms));
+		/* Two of them may give out the same id. */
+		if (proc_conf(p)->partitions > 1)
+			json_object_set_new(o, "partition", json_integer(t.partition));
+		json_array_append_new(list, o);
 	}
 	return list;
 }
@@ -172,6 +176,7 @@ static json_t *fleet_json(const struct fleet *f)
 		      (json_int_t)f->credit.out, "leaving", f->leaving);
 	if (o)
 		add_tally(o, &sum);
+	json_object_set_new(o, "partitions", json_integer(fleet_partitions(f)));
 	json_object_set_new(o, "generation", json_integer(f->gen->number));
 	json_object_set_new(o, "roll", roll_json(f));
 	return o;

@@ -12,6 +12,7 @@
 #include "list.h"
 #include "logtail.h"
 #include "out.h"
+#include "partition.h"
 #include "paths.h"
 #include "suggest.h"
 
@@ -154,12 +155,32 @@ static const char *stamp_of(const char *line)
 	return strncmp(line, head, sizeof(head) - 1) == 0 ? line + sizeof(head) - 1 : line;
 }
 
+/* Does what stands before `at` end in `head`, or, where `any` is, in that and a partition, "[3:"?
+ */
+static bool is_headed(const char *line, const char *at, const char *head, bool any)
+{
+	size_t len = strlen(head);
+
+	if (any && at > line && at[-1] == ':')
+		for (at--; at > line && at[-1] >= '0' && at[-1] <= '9';)
+			at--;
+	return (size_t)(at - line) >= len && memcmp(at - len, head, len) == 0;
+}
+
+/* An id as Redis gives them, without a partition, is that task in any of them. */
 static bool is_of_task(struct slice line, const char *task)
 {
-	char *mark = line.len && line.data[0] == '{' ? xasprintf("\",\"id\":\"%s\",", task)
-						     : xasprintf(" [%s] ", task);
-	bool found = memmem(line.data, line.len < 512 ? line.len : 512, mark, strlen(mark)) != NULL;
+	bool is_json = line.len && line.data[0] == '{';
+	bool any = partition_is_entry_id(slice_str(task));
+	char *mark = xasprintf(is_json ? "%s\"," : "%s] ", task);
+	const char *end = line.data + (line.len < 512 ? line.len : 512);
+	const char *at = line.data;
+	bool found = false;
 
+	while (!found && (at = memmem(at, (size_t)(end - at), mark, strlen(mark))) != NULL) {
+		found = is_headed(line.data, at, is_json ? "\",\"id\":\"" : " [", any);
+		at++;
+	}
 	free(mark);
 	return found;
 }

@@ -184,8 +184,10 @@ static void add_parallelism(struct buf *out, const json_t *q, const char *gap)
 	int64_t workers = number_of(q, "workers_wanted"), each = number_of(q, "concurrency");
 	int64_t now = number_of(q, "total_parallelism");
 
-	buf_addf(out, "%s%s%s%lld × %lld", gap, text_of(q, "backend"), gap, (long long)workers,
-		 (long long)each);
+	buf_addf(out, "%s%s", gap, text_of(q, "backend"));
+	if (number_of(q, "partitions") > 1)
+		buf_addf(out, ", %lld partitions", (long long)number_of(q, "partitions"));
+	buf_addf(out, "%s%lld × %lld", gap, (long long)workers, (long long)each);
 	if (now == workers * each)
 		buf_addf(out, " = %lld at once", (long long)now);
 	else
@@ -311,6 +313,14 @@ int verb_monit(struct ctl *c, struct err *e)
 
 /* ------------------------------------------------------------------ one worker */
 
+/* As pending calls it: "2:1795984012345-0" where there are partitions. Owned. */
+static char *task_id(const json_t *task)
+{
+	if (!json_is_integer(json_object_get(task, "partition")))
+		return xstrdup(text_of(task, "id"));
+	return xasprintf("%lld:%s", (long long)number_of(task, "partition"), text_of(task, "id"));
+}
+
 static void add_detail(struct buf *out, const json_t *q, const json_t *w, const char *log_dir)
 {
 	const json_t *pid = json_object_get(w, "pid");
@@ -346,8 +356,11 @@ static void add_detail(struct buf *out, const json_t *q, const json_t *w, const 
 		 (long long)number_of(w, "failed"), (long long)number_of(w, "lost_leases"));
 	json_array_foreach(json_object_get(w, "tasks"), i, task)
 	{
-		buf_addf(out, "    %-24s attempt %lld, for ", text_of(task, "id"),
+		char *id = task_id(task);
+
+		buf_addf(out, "    %-24s attempt %lld, for ", id,
 			 (long long)number_of(task, "attempt"));
+		free(id);
 		out_age(out, number_of(task, "age_ms"));
 		buf_addc(out, '\n');
 	}

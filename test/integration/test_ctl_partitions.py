@@ -534,6 +534,11 @@ def test_workers_and_redisqctl_mean_the_same_partitions(sup, server, journal, ga
         assert [r[0] for r in told(s.ctl("pending", "q", check=0).out)] == ids
         assert [ask("show", "q", id)["state"] for id in ids] == ["running"] * N
     assert ask("stats", "q")["running"] == N and len(ask("pending", "q")) == N
+    if server.backend == "stream":
+        assert {line.split()[0] for line in s.ctl("describe", "q/0", check=0).out.split("\n")
+                if "attempt 1" in line} == set(ids), "describe calls them as pending does"
+    assert sorted(t["partition"] for t in s.workers()[0]["tasks"]) == list(range(N))
+    assert "queue q   %s, 3 partitions   1 × 4 = 4 at once" % server.backend in s.ctl("status").out
     gate.open()
     said = s.ctl("push", "q", "--key", "k", "--wait", "do say=hello exit=65", check=1).err
     part = binascii.crc_hqx(b"k", 0) % N
@@ -541,6 +546,8 @@ def test_workers_and_redisqctl_mean_the_same_partitions(sup, server, journal, ga
     letter = told(s.ctl("dead", "list", "q", check=0).out)[0]
     assert letter[0].startswith("%d:" % part) and letter[1].startswith("%d:" % part)
     assert "hello" in s.ctl("logs", "--task", letter[1], check=0).out
+    said = s.ctl("logs", "--task", letter[1].split(":")[1], check=0).out
+    assert "hello" in said and "[%s]" % letter[1] in said, "it is looked for in all partitions"
     assert "1 dead task put back" in s.ctl("dead", "retry", "q", letter[1], check=0).out
     wait_until(lambda: ask("stats", "q")["dead"] == 1, 20, "it has died again")
     s.ctl("push", "q", "do exit=1", check=0)

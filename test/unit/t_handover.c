@@ -489,6 +489,30 @@ static void what_runs_again_is_told_with_its_last_owner(void **state)
 			    "task 4:5-0 of v runs again in heir_1, 3 ms after the death\n");
 }
 
+/* It was said to run again in "?" where the heir still had to open the other partitions. */
+static void an_heir_that_is_not_ready_is_told_by_name(void **state)
+{
+	struct scene *s = *state;
+	struct proc *heir = s->list[1];
+	char *said = heir->consumer;
+	int fd;
+
+	die(s, "w", 0, 100, "5-0");
+	heir->consumer = NULL;
+	heir->pid = 77;
+	handovers_runs_again(&s->h, heir, 0, "0:", "5-0", 103);
+	assert_non_null(strstr(s->log.data, "runs again in worker 77, 3 ms"));
+	heir->board = board_create(1, 0, &fd);
+	assert_non_null(heir->board);
+	snprintf(heir->board->names[0].consumer, BOARD_NAME_MAX, "worker_77");
+	handovers_runs_again(&s->h, heir, 0, "0:", "5-0", 103);
+	assert_non_null(strstr(s->log.data, "runs again in worker_77, 3 ms"));
+	board_unmap(heir->board);
+	close(fd);
+	heir->board = NULL;
+	heir->consumer = said;
+}
+
 static void many_orders_are_told_apart(void **state)
 {
 	struct scene *s = *state;
@@ -533,6 +557,7 @@ int main(void)
 		T(answers_that_make_no_sense_change_nothing),
 		T(each_word_is_parsed_once),
 		T(what_runs_again_is_told_with_its_last_owner),
+		T(an_heir_that_is_not_ready_is_told_by_name),
 		T(many_orders_are_told_apart),
 	};
 
