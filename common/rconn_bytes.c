@@ -77,6 +77,8 @@ static const char *early_end(const struct rconn *c)
 		return "";
 	if (!c->addr.tls && c->addr.cluster)
 		return "; if that is a TLS port, write clusters:// in the url";
+	if (!c->addr.tls && c->addr.sentinels)
+		return "; if that is a TLS port, write sentinels:// in the url";
 	if (!c->addr.tls)
 		return "; if that is a TLS port, write rediss:// in the url";
 	return c->conf->tls_cert_file ? ""
@@ -205,7 +207,10 @@ void link_read(struct rconn *c)
 		if (is_alert(c, bytes)) {
 			link_fail(c, TROUBLE_DENIED,
 				  "connection to %s: that is a TLS port; write %s:// in the url",
-				  c->peer, c->addr.cluster ? "clusters" : "rediss");
+				  c->peer,
+				  c->addr.cluster     ? "clusters"
+				  : c->addr.sentinels ? "sentinels"
+						      : "rediss");
 			return;
 		}
 		c->reply_bytes += n;

@@ -174,6 +174,12 @@ static bool can_go_on_now(const struct rconn *c)
 	return c->io.fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
+/* TLS was asked for, and whoever listens does not know it. */
+static const char *plain_scheme(const struct redis_addr *a)
+{
+	return a->sentinels ? "sentinel" : a->cluster ? "cluster" : "redis";
+}
+
 void link_connect_overdue(struct rconn *c)
 {
 	if (c->dns)
@@ -183,8 +189,12 @@ void link_connect_overdue(struct rconn *c)
 		return; /* it was us who slept */
 	else if (c->next_addr < c->addrs.n)
 		connect_next(c);
+	else if (c->io.stands)
+		link_fail(c, TROUBLE_LINK,
+			  "connect to %s: no answer to the TLS handshake for %.1f s; is that a TLS "
+			  "port? Without TLS it is %s://",
+			  c->peer, (double)c->try_ms / 1000.0, plain_scheme(&c->addr));
 	else
-		link_fail(c, TROUBLE_LINK, "connect to %s: no answer %sfor %.1f s%s", c->peer,
-			  c->io.stands ? "to the TLS handshake " : "", (double)c->try_ms / 1000.0,
-			  c->io.stands ? "; is that a TLS port? Plain Redis is redis://" : "");
+		link_fail(c, TROUBLE_LINK, "connect to %s: no answer for %.1f s", c->peer,
+			  (double)c->try_ms / 1000.0);
 }

@@ -15,9 +15,31 @@
 #define SENTINEL_PORT 26379
 #define PASSWORD_FILE_MAX 4096
 
-#define EXAMPLE "redis://[user:password@]host[:port][/db]"
-#define SENTINEL_EXAMPLE "sentinel://[user:password@]host:26379,host:26379/mymaster[/db]"
-#define CLUSTER_EXAMPLE "cluster://[user:password@]host:6379,host:6379"
+#define REST "[user:password@]host[:port][/db]"
+#define SENTINEL_REST "[user:password@]host:26379,host:26379/mymaster[/db]"
+#define CLUSTER_REST "[user:password@]host:6379,host:6379"
+#define EXAMPLE "redis://" REST
+#define SENTINEL_EXAMPLE "sentinel://" SENTINEL_REST
+#define CLUSTER_EXAMPLE "cluster://" CLUSTER_REST
+
+/* What a right one of this kind begins with, and goes on with. */
+static const char *scheme_of(const struct redis_addr *a)
+{
+	if (a->transport == REDIS_UNIX)
+		return "unix://";
+	if (a->sentinels)
+		return a->tls ? "sentinels://" : "sentinel://";
+	if (a->cluster)
+		return a->tls ? "clusters://" : "cluster://";
+	return a->tls ? "rediss://" : "redis://";
+}
+
+static const char *rest_of(const struct redis_addr *a)
+{
+	if (a->transport == REDIS_UNIX)
+		return "/path?db=0";
+	return a->sentinels ? SENTINEL_REST : a->cluster ? CLUSTER_REST : REST;
+}
 
 /* Percent-decodes; NULL: a bad or NUL escape. Owned. */
 static char *decode(const char *text, size_t len)
@@ -57,8 +79,8 @@ static int parse_db(const char *text, size_t len, struct redis_addr *out, struct
 {
 	out->db = number(text, len, INT_MAX / 10 - 1);
 	if (out->db < 0)
-		return err_set(e, EXIT_CONFIG, "the url's database is not a number; write %s",
-			       EXAMPLE);
+		return err_set(e, EXIT_CONFIG, "the url's database is not a number; write %s%s",
+			       scheme_of(out), rest_of(out));
 	return 0;
 }
 
@@ -73,7 +95,8 @@ static int parse_user(const char *text, size_t len, struct redis_addr *out, stru
 			return 0;
 		return err_set(e, EXIT_CONFIG,
 			       "the one word before the @ could be a user or a password; write "
-			       "redis://:PASSWORD@host or redis://USER:PASSWORD@host");
+			       "%s:PASSWORD@host or %sUSER:PASSWORD@host",
+			       scheme_of(out), scheme_of(out));
 	}
 	n = (size_t)(colon - text);
 	if (n > 0) {
@@ -89,8 +112,10 @@ static int parse_user(const char *text, size_t len, struct redis_addr *out, stru
 	return 0;
 }
 
-/* host, host:port, [v6], [v6]:port; nothing = this machine. out->port is the default until then. */
-static int parse_place(const char *text, size_t len, struct redis_place *out, struct err *e)
+/* host, host:port, [v6], [v6]:port; nothing = this machine. out->port is the default until then.
+ * `a`: what kind of url it is. */
+static int parse_place(const char *text, size_t len, const struct redis_addr *a,
+		       struct redis_place *out, struct err *e)
 {
 	const char *port = NULL;
 	size_t host_len = len;
@@ -101,8 +126,8 @@ static int parse_place(const char *text, size_t len, struct redis_place *out, st
 
 		if (!close || (used < len && text[used] != ':'))
 			return err_set(e, EXIT_CONFIG,
-				       "the url's [ has no ] or text after it; write "
-				       "redis://[::1]:6379/0");
+				       "the url's [ has no ] or text after it; write %s[::1]:%d",
+				       scheme_of(a), out->port);
 		if (used < len)
 			port = text + used + 1;
 		text++;
@@ -114,7 +139,8 @@ static int parse_place(const char *text, size_t len, struct redis_place *out, st
 		if (colon && memchr(colon + 1, ':', len - (size_t)(colon - text) - 1))
 			return err_set(e, EXIT_CONFIG,
 				       "the url's host has several colons; write an IPv6 address "
-				       "as redis://[::1]:6379/0");
+				       "as %s[::1]:%d",
+				       scheme_of(a), out->port);
 		if (colon) {
 			port = colon + 1;
 			host_len = (size_t)(colon - text);
@@ -127,9 +153,9 @@ static int parse_place(const char *text, size_t len, struct redis_place *out, st
 		out->port = number(port, len - (size_t)(port - text), 65535);
 		if (out->port < 1)
 			return err_set(e, EXIT_CONFIG,
-				       "the url's port is not 1 to 65535; write %s (a / ? or @ in "
-				       "a password is written %%2F %%3F %%40)",
-				       EXAMPLE);
+				       "the url's port is not 1 to 65535; write %s%s (a / ? or @ "
+				       "in a password is written %%2F %%3F %%40)",
+				       scheme_of(a), rest_of(a));
 	}
 	return 0;
 }
@@ -143,22 +169,22 @@ static int parse_host(const char *text, size_t len, struct redis_addr *out, stru
 		return err_set(e, EXIT_CONFIG,
 			       "several hosts in the url; for Sentinel write %s, for Cluster %s",
 			       SENTINEL_EXAMPLE, CLUSTER_EXAMPLE);
-	rc = parse_place(text, len, &place, e);
+	rc = parse_place(text, len, out, &place, e);
 	out->host = place.host;
 	out->port = place.port;
 	return rc;
 }
 
-/* Several of them, and how the words for them go. */
+/* Several of them, and what they are called. */
 struct list_of {
 	const char *what;
-	const char *example;
 	int port;
 };
 
 /* host[:port],host[:port] */
 static int parse_places(const char *text, size_t len, const struct list_of *of,
-			struct redis_place v[REDIS_PLACES_MAX], size_t *n_places, struct err *e)
+			const struct redis_addr *a, struct redis_place v[REDIS_PLACES_MAX],
+			size_t *n_places, struct err *e)
 {
 	const char *end = text + len;
 
@@ -167,14 +193,15 @@ static int parse_places(const char *text, size_t len, const struct list_of *of,
 		size_t n = (size_t)((comma ? comma : end) - text);
 
 		if (n == 0)
-			return err_set(e, EXIT_CONFIG, "no %s %s the url; write %s", of->what,
-				       *n_places ? "beside a comma in" : "in", of->example);
+			return err_set(e, EXIT_CONFIG, "no %s %s the url; write %s%s", of->what,
+				       *n_places ? "beside a comma in" : "in", scheme_of(a),
+				       rest_of(a));
 		if (*n_places == REDIS_PLACES_MAX)
 			return err_set(e, EXIT_CONFIG,
 				       "more than %d %ss in the url; some of them are enough",
 				       REDIS_PLACES_MAX, of->what);
 		v[*n_places].port = of->port;
-		if (parse_place(text, n, &v[(*n_places)++], e) < 0)
+		if (parse_place(text, n, a, &v[(*n_places)++], e) < 0)
 			return -1;
 		if (!comma)
 			return 0;
@@ -183,15 +210,16 @@ static int parse_places(const char *text, size_t len, const struct list_of *of,
 }
 
 /* The master's name, and what is left of the text. */
-static int parse_master(const char **tail, struct redis_sentinels *out, struct err *e)
+static int parse_master(const char **tail, const struct redis_addr *a, struct redis_sentinels *out,
+			struct err *e)
 {
 	const char *name = *tail + (**tail == '/');
 	size_t n = strcspn(name, "/?");
 
 	if (n == 0)
 		return err_set(e, EXIT_CONFIG,
-			       "the url does not name the master that Sentinel watches; write %s",
-			       SENTINEL_EXAMPLE);
+			       "the url does not name the master that Sentinel watches; write %s%s",
+			       scheme_of(a), rest_of(a));
 	out->master = decode(name, n);
 	*tail = name + n;
 	if (!out->master)
@@ -216,17 +244,17 @@ static int parse_query(const char *query, struct redis_addr *out, struct err *e)
 /* What stands between the user and the database; `*tail` begins behind the hosts. */
 static int parse_hosts(const char *text, const char **tail, struct redis_addr *out, struct err *e)
 {
-	static const struct list_of sentinels = {"Sentinel", SENTINEL_EXAMPLE, SENTINEL_PORT};
-	static const struct list_of nodes = {"node", CLUSTER_EXAMPLE, DEFAULT_PORT};
+	static const struct list_of sentinels = {"Sentinel", SENTINEL_PORT};
+	static const struct list_of nodes = {"node", DEFAULT_PORT};
 	size_t len = (size_t)(*tail - text);
 	struct redis_sentinels *s = out->sentinels;
 
 	if (s)
-		return parse_places(text, len, &sentinels, s->v, &s->n, e) < 0
+		return parse_places(text, len, &sentinels, out, s->v, &s->n, e) < 0
 			       ? -1
-			       : parse_master(tail, s, e);
+			       : parse_master(tail, out, s, e);
 	if (out->cluster)
-		return parse_places(text, len, &nodes, out->cluster->v, &out->cluster->n, e);
+		return parse_places(text, len, &nodes, out, out->cluster->v, &out->cluster->n, e);
 	return parse_host(text, len, out, e);
 }
 
@@ -265,13 +293,13 @@ static int parse_unix(const char *rest, struct redis_addr *out, struct err *e)
 	size_t path_len = strcspn(rest, "?");
 	const char *slash = memchr(rest, '/', path_len);
 
+	out->transport = REDIS_UNIX;
 	if (slash && slash > rest && slash[-1] == '@') {
 		if (parse_user(rest, (size_t)(slash - rest) - 1, out, e) < 0)
 			return -1;
 		path_len -= (size_t)(slash - rest);
 		rest = slash;
 	}
-	out->transport = REDIS_UNIX;
 	out->port = 0;
 	if (rest[0] != '/' || path_len < 2)
 		return err_set(e, EXIT_CONFIG,
@@ -309,8 +337,8 @@ static int check_cluster(const struct redis_addr *a, struct err *e)
 {
 	if (a->cluster && a->db)
 		return err_set(e, EXIT_CONFIG,
-			       "a Redis Cluster has no database %d, only 0; write %s", a->db,
-			       CLUSTER_EXAMPLE);
+			       "a Redis Cluster has no database %d, only 0; write %s%s", a->db,
+			       scheme_of(a), rest_of(a));
 	return 0;
 }
 
@@ -515,11 +543,11 @@ void redis_addr_text(const struct redis_addr *a, struct buf *out)
 		buf_adds(out, a->tls ? "rediss://" : "redis://");
 		redis_place_text(&place, out);
 	} else if (a->sentinels) {
-		buf_adds(out, a->tls ? "sentinels://" : "sentinel://");
+		buf_adds(out, scheme_of(a));
 		add_places(a->sentinels->v, a->sentinels->n, out);
 		buf_addf(out, "/%s", a->sentinels->master);
 	} else {
-		buf_adds(out, a->tls ? "clusters://" : "cluster://");
+		buf_adds(out, scheme_of(a));
 		add_places(a->cluster->v, a->cluster->n, out);
 	}
 	buf_addf(out, "/%d", a->db);

@@ -155,8 +155,8 @@ void tls_words_failure(struct rconn_io *io)
 	case SSL_R_HTTP_REQUEST:
 	case SSL_R_PACKET_LENGTH_TOO_LONG:
 		say(io->why,
-		    "TLS: what answers does not speak TLS (%s); give the TLS port, or for plain "
-		    "Redis write redis:// in the url",
+		    "TLS: what answers does not speak TLS (%s); give the TLS port, or leave "
+		    "the s before :// out of the url",
 		    text);
 		return;
 	case SSL_R_UNSUPPORTED_PROTOCOL:

@@ -170,7 +170,9 @@ WRONG = {
                                   "{dir}/client2.crt", "tls_key_file": "{dir}/client2.key"},
                                  "is tls_cert_file signed by its tls-ca-cert-file"),
     "plain port": ({}, "rediss://127.0.0.1:{plain}", {"tls_ca_file": "{dir}/ca.crt"},
-                   "no answer to the TLS handshake for 1.0 s; is that a TLS port?"),
+                   "for 1.0 s; is that a TLS port? Without TLS it is redis://"),
+    "plain node": ({}, "clusters://127.0.0.1:{plain}", {"tls_ca_file": "{dir}/ca.crt"},
+                   "for 1.0 s; is that a TLS port? Without TLS it is cluster://"),
     "plain client": ({}, "redis://127.0.0.1:{tls}", {}, "if that is a TLS port, write rediss://"),
     "nobody": ({}, "rediss://127.0.0.1:1", {"tls_ca_file": "{dir}/ca.crt"}, "Connection refused"),
     "wrong key": ({}, PORT, {"tls_ca_file": "{dir}/ca.crt", "tls_cert_file": "{dir}/client.crt",
@@ -186,7 +188,7 @@ def test_what_is_wrong_is_said_in_time(sup, servers, certs, name):
     how, url, keys, says = WRONG[name]
     server = servers(**how)
     s = sup(server=server, ini=False, start=False)
-    sets = dict(keys, url=url, connect_timeout="1s" if name == "plain port" else "10s")
+    sets = dict(keys, url=url, connect_timeout="1s" if name in ("plain port", "plain node") else "10s")
     args = []
     for key, value in sets.items():
         value = value.format(dir=certs.dir, tls=server.tls_port, plain=server.port)
