@@ -183,6 +183,10 @@ static enum conf_parsed parse_integer(const struct conf_row *row, const char *te
 			return CONF_BAD;
 		}
 	}
+	if (row->type != CONF_PERCENT && take_number(text, out, &end) && *end == '.') {
+		err_set(e, EXIT_CONFIG, "not a whole number; write one such as 4");
+		return CONF_BAD;
+	}
 	err_set(e, EXIT_CONFIG, "%s",
 		row->type == CONF_PERCENT   ? "not a percentage; write one such as 25%"
 		: row->type == CONF_WORKERS ? "not a number; write one such as 4, or max"
