@@ -537,6 +537,16 @@ static int push(struct push *p)
 	return push_all(p);
 }
 
+/* What looks like a mistake was done all the same: whoever reads of the one is to know the other.
+ */
+static void note_pushed(struct target *t, const char *queue)
+{
+	char *note = xasprintf("%s (pushed to %s all the same)", t->note, queue);
+
+	free(t->note);
+	t->note = note;
+}
+
 int verb_push(struct ctl *c, struct err *e)
 {
 	const struct options *o = c->options;
@@ -553,6 +563,8 @@ int verb_push(struct ctl *c, struct err *e)
 	p.reach.redis = p.redis;
 	rc = push(&p);
 	reach_release(&p.reach);
+	if (rc == 0 && c->target.note)
+		note_pushed(&c->target, p.queue);
 	redis_close(p.redis);
 	parts_release(&p.parts);
 	return rc;

@@ -383,8 +383,10 @@ def test_file_that_is_not_there_means_no_other_supervisor(s):
     (("dead", "show", "vidoe", "1-1"), 1, "no queue vidoe is configured; did you mean video?"),
     (("dead", "list", "vidoe"), 0, "no queue vidoe is configured; did you mean video?"),
     (("stats", "vidoe"), 0, "no queue vidoe is configured; did you mean video?"),
-    (("push", "vidoe", "x"), 0, "no queue vidoe is configured; did you mean video?"),
-    (("push", "mail", "x"), 0, "no queue mail is configured; there are video, audio")])
+    (("push", "vidoe", "x"), 0,
+     "no queue vidoe is configured; did you mean video? (pushed to vidoe all the same)"),
+    (("push", "mail", "x"), 0,
+     "no queue mail is configured; there are video, audio (pushed to mail all the same)")])
 def test_what_is_mistyped_is_said_kindly(sup, journal, args, code, says):
     s = sup(queues={"video": {"handler": journal.handler()}, "audio": {"handler": journal.handler()}},
             supervisor={"workers": 1})
