@@ -35,21 +35,38 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
 	return last[m];
 }
 
+static bool has_same_letters(const char *a, const char *b)
+{
+	int n[256] = {0};
+
+	while (*a)
+		n[(unsigned char)*a++]++;
+	while (*b)
+		n[(unsigned char)*b++]--;
+	for (size_t i = 0; i < ARRAY_LEN(n); i++)
+		if (n[i] != 0)
+			return false;
+	return true;
+}
+
 void suggest_try(struct suggest *s, const char *typed, const char *candidate)
 {
 	size_t n = strlen(typed), m = strlen(candidate);
-	size_t d;
+	size_t d, near, rank;
 
 	if (n == 0 || n > WORD_MAX || m > WORD_MAX)
 		return;
-	d = distance(typed, n, candidate, m);
+	near = d = distance(typed, n, candidate, m);
 	/* A word that begins with all that was typed is near, too: "retry_del". */
 	if (n >= 4 && n < m && strncmp(typed, candidate, n) == 0 && d > n / 3)
-		d = n / 3;
-	if (d > (n < 4 ? 1 : n / 3))
+		near = n / 3;
+	if (near > (n < 4 ? 1 : n / 3))
 		return;
-	if (!s->word || d < s->distance) {
+	/* "stat" is stats, not start or status; so is "stast". */
+	rank = (near * WORD_MAX + d) * 2 +
+	       (strncmp(typed, candidate, n) != 0 && !has_same_letters(typed, candidate));
+	if (!s->word || rank < s->rank) {
 		s->word = candidate;
-		s->distance = d;
+		s->rank = rank;
 	}
 }

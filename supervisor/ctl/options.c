@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "options.h"
+#include "suggest.h"
 
 enum option_id {
 	OPT_CONF,
@@ -163,6 +164,20 @@ static bool takes_value(const struct options *o, const struct spec *spec)
 	       (spec->id == OPT_LINES && o->verb && strcmp(o->verb, "logs") == 0);
 }
 
+static int unknown(const char *arg, size_t len, struct err *e)
+{
+	char *name = xmemdup0(arg, len);
+	struct suggest near = {0};
+
+	for (size_t i = 0; len > 2 && i < ARRAY_LEN(specs); i++)
+		suggest_try(&near, name, specs[i].name);
+	free(name);
+	if (near.word)
+		return err_set(e, EXIT_USAGE, "unknown option %s; did you mean %s?", arg,
+			       near.word);
+	return err_set(e, EXIT_USAGE, "unknown option %s; see redisqctl --help", arg);
+}
+
 /* The option argv[i], perhaps with its value in argv[i + 1]; returns the index of the last one. */
 static int take_option(struct options *o, int argc, char **argv, int i, struct err *e)
 {
@@ -182,7 +197,7 @@ static int take_option(struct options *o, int argc, char **argv, int i, struct e
 			spec = NULL;
 	}
 	if (!spec)
-		return err_set(e, EXIT_USAGE, "unknown option %s; see redisqctl --help", arg);
+		return unknown(arg, len, e);
 	id = spec->id;
 	if (takes_value(o, spec)) {
 		if (id == OPT_LINES)

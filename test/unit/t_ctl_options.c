@@ -109,7 +109,9 @@ static void test_refused(void **state)
 		const char *words[ARGS_MAX];
 		const char *want;
 	} cases[] = {
-		{{"ctl", "status", "--jsonn"}, "unknown option --jsonn; see redisqctl --help"},
+		{{"ctl", "status", "--jsonn"}, "unknown option --jsonn; did you mean --json?"},
+		{{"ctl", "push", "--kye=k"}, "unknown option --kye=k; did you mean --key?"},
+		{{"ctl", "--quux"}, "unknown option --quux; see redisqctl --help"},
 		{{"ctl", "-x"}, "unknown option -x; see redisqctl --help"},
 		{{"ctl", "status", "-c"}, "-c needs a value; see redisqctl --help"},
 		{{"ctl", "status", "--json=1"}, "--json takes no value"},

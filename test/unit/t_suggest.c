@@ -10,7 +10,7 @@
 static void test_cases(void **state)
 {
 	static const char *const words[] = {"workers", "retry_delay", "retry_delay_max", "url",
-					    "log_dir"};
+					    "log_dir", "status",      "start",           "stats"};
 	static const struct {
 		const char *typed, *want;
 	} cases[] = {
@@ -25,6 +25,10 @@ static void test_cases(void **state)
 		{"", NULL},
 		{"x", NULL},
 		{"uri", "url"},
+		{"stat", "stats"},
+		{"stast", "stats"},
+		{"statu", "status"},
+		{"strat", "start"},
 	};
 
 	(void)state;
