@@ -1,6 +1,8 @@
 /* table.c - see table.h. */
 #include "table.h"
 
+#define CUT "…" /* in the place of the last character that there is room for */
+
 struct cell {
 	char *text;   /* owned */
 	char *before; /* owned, NULL = none */
@@ -125,7 +127,9 @@ static void print_cell(const struct table *t, const struct cell *c, size_t colum
 		add_blanks(out, pad);
 	if (c->before)
 		buf_adds(out, c->before);
-	buf_add(out, c->text, prefix(c->text, width));
+	buf_add(out, c->text, prefix(c->text, n > width ? width - 1 : width));
+	if (n > width)
+		buf_adds(out, CUT);
 	if (c->after)
 		buf_adds(out, c->after);
 	if (!t->right[column] && !is_last)

@@ -2,7 +2,7 @@
  * table.h - rows of text in aligned columns. Pure.
  *
  * Every column is as wide as its widest cell; what exceeds the width in all is cut from the last
- * column. Width is counted in characters, bytes being UTF-8.
+ * column, with a mark. Width is counted in characters, bytes being UTF-8.
  */
 #ifndef REDISQ_CTL_TABLE_H
 #define REDISQ_CTL_TABLE_H
