@@ -50,6 +50,18 @@ void stream_fence(struct queue *q)
 }
 
 /*
+ * One that is not known to be lost yet, for a read under way may have brought it: looked at again
+ * as soon as it can be known, not only when the leases are due.
+ */
+static void look_again_at(struct queue *q, int64_t idle, int64_t now)
+{
+	int64_t block = stream_block_max_ms(q);
+	int64_t wait = idle <= 2 * block ? 2 * block - idle : block;
+
+	q->renew_at_ms = min_i64(q->renew_at_ms, now + wait + 1);
+}
+
+/*
  * Entries pending under our name that are not in the table: the reply that brought them was lost.
  * Taken if there is credit; else released, so that somebody who has credit can take them.
  */
@@ -67,9 +79,12 @@ static void take_extras(struct queue *q, const struct redisReply *extras, int64_
 		struct candidate *c = &list[n];
 
 		snprintf(c->id, sizeof(c->id), "%.*s", (int)id.len, id.data);
-		if (worker_find_task(q->w, q, c->id) ||
-		    !lease_extra_is_lost(idle, stream_block_max_ms(q), oldest, now))
+		if (worker_find_task(q->w, q, c->id))
 			continue;
+		if (!lease_extra_is_lost(idle, stream_block_max_ms(q), oldest, now)) {
+			look_again_at(q, idle, now);
+			continue;
+		}
 		snprintf(c->owner, sizeof(c->owner), "%s", q->consumer);
 		c->token = (uint64_t)reply_int(reply_at(extras, i + 2), 0);
 		n++;

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from links import Links, is_read
 from waiting import stays, wait_until
 
 BACKENDS = ("stream", "list")
@@ -14,6 +15,13 @@ LEASE = {"lease": "2s", "concurrency": 1, "kill_grace": "300ms", "breaker_failur
 
 def queue(journal, *knobs, **keys):
     return {"q": dict(LEASE, handler=journal.handler(*knobs), **keys)}
+
+
+@pytest.fixture
+def links(server):
+    x = Links(server.port)
+    yield x
+    x.close()
 
 
 @pytest.fixture
@@ -90,6 +98,22 @@ def test_a_long_task_outlives_many_leases_and_a_redis_that_stands_still(
     server.wait_empty("q")
     assert journal.runs() == {task: 1}
     assert not sum(w["lost_leases"] for w in s.workers("q"))
+
+
+def test_what_a_lost_reply_brought_runs_as_soon_as_it_is_known_to_be_lost(sup, server, links,
+                                                                         journal):
+    """That is after twice the longest wait of a read, 10 s; not when the lease is renewed next."""
+    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"workers": 1},
+            redis={"url": links.url})
+    s.wait_ready(1)
+    links.hold(is_read)
+    task, = server.add("q", b"x")
+    wait_until(lambda: server.n_pending("q") == 1 and links.held() > 0)
+    links.cut("fetch")
+    links.free()
+    journal.wait_started(1, timeout=15)
+    server.wait_empty("q")
+    assert journal.runs() == {task: 1}
 
 
 @pytest.mark.backends("stream", "list", "partitions")
