@@ -37,13 +37,31 @@ void handovers_release(struct handovers *h)
 		drop(list_entry(h->orders.next, struct order, link));
 }
 
+/* An order before `o`, about another partition of the same dead worker, is open, too. */
+static bool is_counted(const struct handovers *h, const struct order *o)
+{
+	struct list *it;
+
+	for (it = h->orders.next; it != &o->link; it = it->next) {
+		const struct order *other = list_entry(it, struct order, link);
+
+		if (!other->handed && other->slot == o->slot && other->died_ms == o->died_ms &&
+		    strcmp(other->who.consumer, o->who.consumer) == 0)
+			return true;
+	}
+	return false;
+}
+
 size_t handovers_n_open(const struct handovers *h)
 {
 	struct list *it;
 	size_t n = 0;
 
-	list_each (it, &h->orders)
-		n += !list_entry(it, struct order, link)->handed;
+	list_each (it, &h->orders) {
+		const struct order *o = list_entry(it, struct order, link);
+
+		n += !o->handed && !is_counted(h, o);
+	}
 	return n;
 }
 

@@ -23,7 +23,7 @@ struct handovers {
 
 void handovers_init(struct handovers *h);
 void handovers_release(struct handovers *h);
-/* Orders that nobody has carried out yet: what those dead had pending waits. */
+/* Dead workers of which an order is not carried out yet: what they had pending waits. */
 size_t handovers_n_open(const struct handovers *h);
 /* Takes over `who` (left empty); `died_ms` on the monotonic clock. Nothing to do: nothing is made.
  */

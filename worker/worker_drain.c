@@ -146,13 +146,25 @@ static bool earlier(struct worker *w, ev_timer *t, int64_t ms)
 	return !ev_is_active(t) || (double)ms / 1000.0 < ev_timer_remaining(w->loop, t);
 }
 
+static void say_draining(const struct worker *w, const char *why)
+{
+	int n_ended = w->ledger.returned + w->ledger.leaving;
+	struct buf text = BUF_INIT;
+
+	buf_addf(&text, "draining (%s): %d task%s", why, w->ledger.held,
+		 w->ledger.held == 1 ? " runs" : "s run");
+	if (n_ended > 0)
+		buf_addf(&text, ", %d ended and wait for Redis", n_ended);
+	log_info("%s", text.data);
+	buf_release(&text);
+}
+
 void worker_drain(struct worker *w, int64_t limit_ms, const char *why)
 {
 	if (w->phase == WORKER_OVER)
 		return;
 	if (w->phase == WORKER_RUNNING)
-		log_info("draining (%s): %d task%s", why, w->ledger.held,
-			 w->ledger.held == 1 ? " runs" : "s run");
+		say_draining(w, why);
 	if (limit_ms >= 0) {
 		int64_t last = limit_ms + w->qc->kill_grace + GIVE_UP_MS;
 
