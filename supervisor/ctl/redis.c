@@ -21,6 +21,7 @@ struct link {
 struct served {
 	struct link *link; /* borrowed */
 	bool is_known;     /* Redis has answered what it is */
+	bool is_mixed;     /* it is a stream, and was served as a list */
 	bool on_list;      /* the queue is one: */
 	bool is_loaded;    /* and Redis knows the script that asks it; else it is sent each time */
 	struct keys keys;
@@ -263,6 +264,11 @@ bool redis_on_list(const struct redis *r)
 	return r->now && r->now->on_list;
 }
 
+bool redis_is_mixed(const struct redis *r)
+{
+	return r->now && r->now->is_mixed;
+}
+
 void redis_be_hasty(struct redis *r, bool is_hasty)
 {
 	r->is_hasty = is_hasty;
@@ -416,10 +422,11 @@ static int say_moved(const struct redis *r, const char *error, struct err *e)
 }
 
 /* A list that is none of ours is somebody else's: it is not to be touched as if it were. */
-static int find_kind(struct redis *r, const struct conf_queue *q, bool *on_list, struct err *e)
+static int find_kind(struct redis *r, const struct conf_queue *q, struct served *s, bool *on_list,
+		     struct err *e)
 {
 	const struct rconn_arg ask_type[] = {ARG("TYPE"), ARG(q->name)};
-	const struct rconn_arg ask_ours[] = {ARG("EXISTS"), ARG(r->now->keys.last_id)};
+	const struct rconn_arg ask_ours[] = {ARG("EXISTS"), ARG(s->keys.last_id)};
 	redisReply *type = redis_try(r, e, ARRAY_LEN(ask_type), ask_type);
 	redisReply *ours = type ? redis_try(r, e, ARRAY_LEN(ask_ours), ask_ours) : NULL;
 	int rc = ours ? 0 : -1;
@@ -428,10 +435,12 @@ static int find_kind(struct redis *r, const struct conf_queue *q, bool *on_list,
 		rc = say_moved(r, type->str, e);
 	/* What is refused is not told: then it is what the configuration says. */
 	*on_list = q->backend == CONF_BACKEND_LIST;
-	if (ours && type->type == REDIS_REPLY_STATUS && strcmp(type->str, "stream") == 0)
+	if (ours && type->type == REDIS_REPLY_STATUS && strcmp(type->str, "stream") == 0) {
 		*on_list = false;
-	else if (ours)
+		s->is_mixed = redis_int(ours, 0) > 0;
+	} else if (ours) {
 		*on_list |= redis_int(ours, 0) > 0;
+	}
 	redis_free(type);
 	redis_free(ours);
 	return rc;
@@ -475,7 +484,7 @@ int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e)
 	r->now = s;
 	if (s->is_known)
 		return 0;
-	if (find_kind(r, q, &on_list, e) != 0)
+	if (find_kind(r, q, s, &on_list, e) != 0)
 		return -1;
 	if (on_list) {
 		const struct rconn_arg load[] = {ARG("SCRIPT"), ARG("LOAD"),

@@ -40,6 +40,8 @@ struct redis *redis_open_parts(struct target *t, const char *name, struct parts 
  * to a node that is away takes to fail, passes at the same time. */
 void redis_link_all(struct redis *r, const struct parts *p);
 bool redis_on_list(const struct redis *r);
+/* It is a stream, and was served as a list. */
+bool redis_is_mixed(const struct redis *r);
 /* Of the queue that is asked about. Borrowed. */
 const struct keys *redis_keys(const struct redis *r);
 /* From now on what a cluster refuses for now is an answer like any other; or no more. */

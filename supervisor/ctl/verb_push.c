@@ -144,7 +144,8 @@ static int check_kind(struct push *p)
 {
 	bool as_list = p->parts.queue->backend == CONF_BACKEND_LIST;
 
-	if (redis_on_list(p->redis) == as_list || (p->parts.is_made && !as_list))
+	if (!redis_is_mixed(p->redis) &&
+	    (redis_on_list(p->redis) == as_list || (p->parts.is_made && !as_list)))
 		return 0;
 	return redis_say_kind(p->redis, as_list, p->e) ? -1 : 0;
 }

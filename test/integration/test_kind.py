@@ -236,6 +236,8 @@ def test_push_adds_only_to_what_the_queue_is_to_be(ctl, server, lines):
     server.r.set("{q}:last_id", "1-1")
     err = ctl("list", "push", "q", *how, input=b"y\nz\n", check=1).err
     assert "producers must LPUSH, not XADD" in err
+    err = ctl("stream", "push", "q", *how, input=b"y\nz\n", check=1).err
+    assert "q was served as a list ({q}:last_id); stop its workers and DEL {q}:last_id" in err
     assert server.r.dump("q") == before
     server.r.delete("q")
     err = ctl("stream", "push", "q", *how, input=b"y\nz\n", check=1).err
