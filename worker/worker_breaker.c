@@ -90,8 +90,9 @@ void worker_tell_breaker(struct worker *w, const struct task *t)
 			break; /* one death, not one for each */
 		if (clock_boot_ms() - t->started_ms < BREAKER_FAST_MS) {
 			snprintf(why, sizeof(why),
-				 "%d tasks in a row failed at once, the last with: %s",
-				 w->qc->breaker_failures, o->error);
+				 "%d task%s in a row failed at once, the last with: %s",
+				 w->qc->breaker_failures, w->qc->breaker_failures == 1 ? "" : "s",
+				 o->error);
 			breaker_opened(w,
 				       breaker_failed_fast(&w->breaker, t->is_old, clock_mono_ms()),
 				       why);

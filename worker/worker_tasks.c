@@ -170,8 +170,8 @@ static void on_handed(struct worker *w, struct queue *q ATTR_UNUSED, const struc
 		      int64_t n_moved, int64_t n_charged)
 {
 	if (n_moved > 0)
-		log_info("handed over %" PRId64 " tasks of %s (%" PRId64 " crashes charged)",
-			 n_moved, who->consumer, n_charged);
+		log_info("handed over %" PRId64 " task%s of %s (crashes charged: %" PRId64 ")",
+			 n_moved, n_moved == 1 ? "" : "s", who->consumer, n_charged);
 	if (w->chan)
 		chan_say(w->chan, "handed %" PRIu32 " %" PRId64 " %" PRId64, who->order, n_moved,
 			 n_charged);

@@ -77,6 +77,27 @@ def test_a_worker_lives_on_the_documented_permissions(sup, server, journal, gate
     assert denied(server) == set(), "they are not enough"
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_documented_keys_of_partitions_are_all_that_is_needed(sup, server, journal, which):
+    """By a pattern, or each by its own name."""
+    with open(os.path.join(ROOT, "worker", "protocol.txt"), encoding="utf-8") as f:
+        said = re.search(r"has the keys ((?:~\S+ ?)+), or for three alone ((?:~\S+ ?)+)and so", f.read())
+    words = said.group(1 + which).replace("video", "q").split()
+    if which:
+        words += [w.replace("q:0", "q:%d" % i) for w in words for i in (1, 2)]
+    a_worker(server, *optional(), "resetkeys", *words)
+    s = sup(queues={"q": dict(FAST, handler=journal.handler(), partitions=3)},
+            redis={"username": "w", "password": "p"})
+    s.wait_ready(2)
+    for i in range(3):
+        server.add("q:%d" % i, b"x", b"do exit=1 until=2", b"do exit=65")
+    wait_until(lambda: all(server.counters("q:%d" % i).get("done") == 2 and
+                           len(server.dead("q:%d" % i)) == 1 for i in range(3)), 30,
+               lambda: "all have ended: " + s.log("q")[-2000:])
+    assert s.stop() == 0
+    assert denied(server) == set(), "they are not enough"
+
+
 def test_a_worker_lives_without_what_it_can_do_without(sup, server, journal, gate):
     s = sup(queues={"q": dict(FAST, handler=journal.handler())}, redis=a_worker(server))
     a_whole_life(s, server, journal, gate)
