@@ -144,7 +144,8 @@ def test_who_does_not_know_of_the_partitions_is_told_that_there_may_be_some(spre
     assert q.s.ctl(*bare, *words, config=False, check=0).err == ""
     server.add("q:0", b"x")
     assert q.s.ctl(*bare, *words, config=False, check=0).err == (
-        "redisqctl: q:0 is there: if q has partitions, say the file that tells so: -c FILE\n")
+        "redisqctl: q:0 is there: if q has partitions, say the file that tells so: -c FILE%s\n" % (
+            " (pushed to q all the same)" if words[0] == "push" else ""))
     for args in (("-c", q.path), (*bare, "-s", "queue.partitions=3")):
         assert q.s.ctl(*args, *words, config=False, check=0).err == ""
 
