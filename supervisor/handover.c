@@ -110,6 +110,7 @@ static bool is_busy(const struct handovers *h, const struct proc *heir, const st
 {
 	struct list *it;
 
+	INVARIANT(heir);
 	list_each (it, &h->orders) {
 		const struct order *other = list_entry(it, struct order, link);
 

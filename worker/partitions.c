@@ -237,7 +237,7 @@ void partitions_count(struct worker *w, const struct queue *q, int n)
 struct share_grant partitions_share(const struct worker *w, const struct queue *q, int64_t now)
 {
 	const struct partitions *ps = &w->partitions;
-	struct share all[PARTITIONS_MAX];
+	struct share all[PARTITIONS_MAX] = {0};
 	int own = 0;
 
 	for (int i = 0; i < ps->n; i++) {

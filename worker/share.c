@@ -40,7 +40,7 @@ static int level(const struct share *all, int n, int credit)
 	for (int i = 0; i < n; i++)
 		if (all[i].state == SHARE_MORE)
 			credit += all[i].n_tasks;
-	return (credit + n_more - 1) / n_more;
+	return n_more > 0 ? (credit + n_more - 1) / n_more : 0;
 }
 
 /*

@@ -157,7 +157,7 @@ static int find_newest(struct letters *l, struct newest *all, int64_t max, struc
 			got = reach_failed(&l->reach, &l->parts, i, e);
 		if (got == REACH_END)
 			return -1;
-		if (got == REACH_THERE)
+		if (got == REACH_THERE && all->replies[i])
 			n += all->replies[i]->elements;
 	}
 	all->rows = xcalloc(n + 1, sizeof(*all->rows));
@@ -356,6 +356,7 @@ static int show_letters(struct letters *l, struct err *e)
 		rc = find_letter(l, l->ids[i], &one, e);
 		if (rc != 0)
 			break;
+		INVARIANT(one.entry);
 		json_array_append_new(list, letter_json(l, one.part, one.entry));
 		id = parts_id(&l->parts, one.part, entry_id(one.entry));
 		buf_addf(&out, "%s  %s\n", id, l->word);

@@ -500,7 +500,7 @@ static int find_and_show(struct reach *x, const struct parts *p, const struct op
 			     "no task %s in %s: done, dropped, or never there; see redisqctl "
 			     "stats %s",
 			     text, parts_name(p), parts_name(p));
-	if (rc == 0)
+	if (rc == 0 && one)
 		rc = show(one, o->json);
 	if (rc == 0)
 		rc = reach_end(x, e);

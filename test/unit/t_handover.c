@@ -316,6 +316,7 @@ static void an_order_does_not_wait_for_that_of_another_partition(void **state)
 	for (int i = 0; i < 3; i++)
 		die_in(s, i, "w", 0, 0, "5-0");
 	die_in(s, 0, "v", 0, 0, "6-0");
+	assert_int_equal(handovers_n_open(&s->h), 2); /* two that died */
 	assert_true(assign(s, 1, 0));
 	text = told(s, 0);
 	assert_non_null(strstr(text, "handover 1\n"));
