@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from redisserver import documented
+from redisserver import documented, version
 from test_state import DONE, Shell
 from waiting import wait_until
 
@@ -225,7 +225,8 @@ def test_stats_are_the_sums_and_each_partition_on_request(spread, server, journa
     assert {k: sums[k] for k in want} == want and sums["queue"] == "q" and "partition" not in sums
     assert [(r["partition"], r["waiting"]) for r in rows] == [(0, 1), (1, 2), (2, 3)]
     assert sums["oldest_age_ms"] >= max(r["oldest_age_ms"] for r in rows) > 0
-    row = ["q", "6", "3", "3", "0", "3", "3", "18"]
+    # Before 7.0 nobody counts what was added.
+    row = ["q", "6", "3", "3", "0", "3", "3", "18" if version() >= (7, 0) else "-"]
     assert [r[:8] for r in told(q.ctl("stats").out)] == [row]
     said = told(q.ctl("stats", "q", "--partitions").out)
     assert [r[:2] for r in said] == [["q", "6"], ["q:0", "1"], ["q:1", "2"], ["q:2", "3"]]
