@@ -148,7 +148,7 @@ static void look_at_version(struct doctor *d, struct slice info)
 {
 	struct slice valkey = info_value(info, "valkey_version:");
 	struct slice version = valkey.len ? valkey : info_value(info, "redis_version:");
-	struct slice mode = info_value(info, "redis_mode:");
+	struct slice mode = info_value(info, valkey.len ? "server_mode:" : "redis_mode:");
 	struct buf age = BUF_INIT;
 	int major = version.len ? (int)strtol(version.data, NULL, 10) : 0;
 

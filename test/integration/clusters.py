@@ -113,7 +113,9 @@ class Cluster:
                 node.r.execute_command("EXISTS", key)
                 said.append(node.port)
             except redis.exceptions.ResponseError as e:
-                said += [int(p) for p in re.findall(r"MOVED \d+ [^ ]*:(\d+)", redirect_text(e))]
+                # To who comes by the socket Valkey says the port without TLS, 0 if there is none.
+                said += [int(p) for p in re.findall(r"MOVED \d+ [^ ]*:([1-9]\d*)",
+                                                    redirect_text(e))]
         return self.node_at(max(set(said), key=said.count)) if said else None
 
     def replica_of(self, node):

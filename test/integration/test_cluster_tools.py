@@ -120,6 +120,7 @@ def test_doctor_knows_a_cluster_behind_a_plain_url(masters, sup, journal):
     assert "cluster" not in found
 
 
+@pytest.mark.one_server("is about a server that is no node of a cluster")
 def test_doctor_knows_a_single_server_behind_a_cluster_url(server, sup, journal):
     """It works as redis:// does: said once, and not what can only be asked of a cluster."""
     s = start(sup, journal, "cluster://127.0.0.1:%d" % server.port, 1, partitions=3)
