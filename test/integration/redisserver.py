@@ -106,7 +106,9 @@ class RedisServer:
         self.dir = str(tmp_path)
         self.env = dict(os.environ, **(env or {}))
         self.options = startable([str(o) for o in options])
-        self.secrets = [c for c in TAKEN_AWAY if c not in self.options]
+        self.secrets = [c for c in TAKEN_AWAY if c not in self.options and
+                        # Services with clusters leave it: their clients need it.
+                        (c != "CLUSTER" or "--cluster-enabled" not in self.options)]
         self.options += [w for c in self.secrets for w in ("--rename-command", c, secret_name(c))]
         self.options += ["--lua-replicate-commands", "no"] if LIKE_3_2 else []
         self.run_dir = tempfile.mkdtemp(prefix="rqr", dir="/tmp")  # unix paths are short

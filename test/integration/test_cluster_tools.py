@@ -5,7 +5,7 @@ import re
 import pytest
 
 from clusters import Cluster
-from redisserver import documented, version
+from redisserver import MANAGED, documented, version
 from test_cluster import consuming, other_master, start
 from tlsserver import Certs
 from waiting import wait_until
@@ -121,6 +121,7 @@ def test_doctor_knows_a_cluster_behind_a_plain_url(masters, sup, journal):
 
 
 @pytest.mark.one_server("is about a server that is no node of a cluster")
+@pytest.mark.skipif(MANAGED, reason="asks CLUSTER of a server that has not")
 def test_doctor_knows_a_single_server_behind_a_cluster_url(server, sup, journal):
     """It works as redis:// does: said once, and not what can only be asked of a cluster."""
     s = start(sup, journal, "cluster://127.0.0.1:%d" % server.port, 1, partitions=3)
