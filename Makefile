@@ -222,7 +222,7 @@ integration: all tools
 	REDISQ_BUILD=$(abspath $(OUT)) /usr/bin/python3 -m pytest -q $(or $(T),test/integration)
 
 # make figures         how fast, how soon, how much memory; on the release programs, on a quiet machine
-FIGURES := test/integration/test_figures_redis.py test/integration/test_figures_tls.py
+FIGURES := $(addprefix test/integration/test_figures_,$(addsuffix .py,cluster poison redis tls))
 figures: all tools
 	@REDISQ_BUILD=$(abspath $(OUT)) /usr/bin/python3 -m pytest -q -s -p no:xdist --no-header --tb=short \
 		-m figures $(or $(T),$(FIGURES))

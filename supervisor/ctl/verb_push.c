@@ -443,6 +443,8 @@ static int push_all(struct push *p)
 		return rc;
 	}
 	rc = find_payload(p->options, &stdin_bytes, &payload, p->e);
+	if (rc == 0 && p->options->wait)
+		wait_begin();
 	if (rc == 0)
 		rc = push_one(p, payload);
 	if (rc == 0) {

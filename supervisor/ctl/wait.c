@@ -184,6 +184,11 @@ static enum look look_on(struct redis *r, const struct ends *ends, const struct 
 	return seen;
 }
 
+void wait_begin(void)
+{
+	catch_signals(true);
+}
+
 int wait_for_end(struct redis *r, const struct waited *w, struct buf *result, struct err *e)
 {
 	struct ends ends;
@@ -192,7 +197,6 @@ int wait_for_end(struct redis *r, const struct waited *w, struct buf *result, st
 
 	keys_init(&k, stream_of(w));
 	ends_init(&ends, w);
-	catch_signals(true);
 	seen = look_on(r, &ends, &k, w, result, e);
 	ends_release(&ends);
 	keys_release(&k);

@@ -24,10 +24,12 @@ struct waited {
 	const char *entry;         /* its first entry's */
 };
 
+/* The task is about to be pushed: from now on signals find somebody who says how to look at it. */
+void wait_begin(void);
 /* Forgets the end of an earlier task of that id. */
 int wait_forget(struct redis *r, const struct waited *w, struct err *e) ATTR_MUST_CHECK;
-/* Waits, with progress on stderr if that is a terminal. 0: done, `result` has what it answered
- * (ended by nothing); -1 with `e`: a dead letter or held, or Redis is lost. */
+/* After wait_begin(): waits, with progress on stderr if that is a terminal. 0: done, `result` has
+ * what it answered (ended by nothing); -1 with `e`: a dead letter or held, or Redis is lost. */
 int wait_for_end(struct redis *r, const struct waited *w, struct buf *result,
 		 struct err *e) ATTR_MUST_CHECK;
 
