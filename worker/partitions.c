@@ -1,7 +1,7 @@
 /* partitions.c - see partitions.h. */
-#include "log.h"
 #include "partitions.h"
 #include "clock.h"
+#include "log.h"
 #include "worker.h"
 
 void partitions_open(struct worker *w)

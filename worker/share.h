@@ -4,11 +4,11 @@
  *
  * A read reserves the credit it asks for until its answer. So a partition that was empty at the
  * last look waits with 1, and whatever is left is for those where more lies, so that each comes to
- * have as many tasks as the others. Where
- * there is not credit enough for all to wait and one to spare, waits are short and take turns, and
- * in between each partition is looked at without waiting. While one has more than it may take, the
- * empty ones do not wait at all, and are looked at now and then. Before any of this comes what was
- * let go of: one place is left for each partition in which that waits.
+ * have as many tasks as the others. Where there is not credit enough for all to wait and one to
+ * spare, waits are short and take turns, and in between each partition is looked at without
+ * waiting. While one has more than it may take, the empty ones do not wait at all, and are looked
+ * at now and then. Before any of this comes what was let go of: one place is left for each
+ * partition in which that waits.
  */
 #ifndef REDISQ_SHARE_H
 #define REDISQ_SHARE_H

@@ -13,7 +13,7 @@ sys.path.insert(0, HERE)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda signo, frame: None)
 
-from clusters import Spares                  # noqa: E402
+from clusters import Cluster, Spares                  # noqa: E402
 from journal import Gate, Journal            # noqa: E402
 from listserver import ListServer             # noqa: E402
 from partserver import PartServer             # noqa: E402
@@ -81,6 +81,22 @@ def server(tmp_path, backend, spares):
     s = spares.take(kind) if IN_CLUSTER else kind(tmp_path)
     yield s
     s.close()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Three masters, a replica of each."""
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def masters(tmp_path):
+    """Three masters and no replica."""
+    made = Cluster(tmp_path, 3, 0)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -13,21 +13,6 @@ from waiting import stays, wait_until
 GONE = "127.0.0.1:1"    # nobody is there
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def masters(tmp_path):
-    """Three masters and no replica."""
-    made = Cluster(tmp_path, 3, 0)
-    yield made
-    made.close()
-
-
 def start(sup, journal, url, workers=2, redis=None, handler=(), queues=("q",), supervisor=None,
           **keys):
     return sup(server=None, supervisor=dict({"workers": workers, "log_level": "info"},

@@ -5,25 +5,10 @@ import signal
 
 import pytest
 
-from clusters import Cluster, Producer
+from clusters import Producer
 from waiting import wait_until
 
 N = 6
-
-
-@pytest.fixture
-def cluster(tmp_path):
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def masters(tmp_path):
-    """Three masters and no replica."""
-    made = Cluster(tmp_path, 3, 0)
-    yield made
-    made.close()
 
 
 def start(sup, journal, cluster, workers=3, **keys):

@@ -11,14 +11,6 @@ from tlsserver import Certs
 from waiting import wait_until
 
 
-@pytest.fixture
-def masters(tmp_path):
-    """Three masters and no replica."""
-    made = Cluster(tmp_path, 3, 0)
-    yield made
-    made.close()
-
-
 def on_nodes(masters, n, pattern="q%d"):
     """{node: the name of a queue that is there}."""
     names = {}

@@ -6,19 +6,10 @@ import time
 
 import pytest
 
-from clusters import Cluster
 from test_ctl_partitions import told
 from waiting import PATIENCE
 
 N = 6
-
-
-@pytest.fixture
-def masters(tmp_path):
-    """Three of them, and no replica."""
-    made = Cluster(tmp_path, 3, 0)
-    yield made
-    made.close()
 
 
 def unspread(cluster, n):

@@ -1,19 +1,8 @@
 """redisqctl and a queue with partitions that are on the nodes of a cluster."""
 import json
 
-import pytest
-
-from clusters import Cluster
 from test_ctl_partitions import N, told
 from waiting import wait_until
-
-
-@pytest.fixture
-def masters(tmp_path):
-    """Three of them, and no replica."""
-    made = Cluster(tmp_path, 3, 0)
-    yield made
-    made.close()
 
 
 def apart(cluster):

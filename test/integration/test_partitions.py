@@ -13,6 +13,15 @@ def push(server, stream, *payloads):
     return [stream.partition(":")[2] + ":" + i for i in server.add(stream, *payloads)]
 
 
+def spread_over(s, n):
+    """By a reload."""
+    s.queues["q"]["partitions"] = n
+    s.write_ini()
+    generation = s.status()["supervisor"]["generation"]
+    s.signal(signal.SIGHUP)
+    s.wait_reload(generation)
+
+
 def is_empty(server, *streams):
     return lambda: all(server.is_empty(s) for s in streams)
 
@@ -103,11 +112,7 @@ def test_partitions_added_at_a_reload_are_served(sup, server, journal):
     s = sup(queues={"q": dict(FAST, partitions=1, handler=journal.handler())}, args=["-n", 2])
     s.wait_ready(2)
     push(server, "q:3", b"do sleep=0")
-    s.queues["q"]["partitions"] = 4
-    s.write_ini()
-    generation = s.status()["supervisor"]["generation"]
-    s.signal(signal.SIGHUP)
-    s.wait_reload(generation)
+    spread_over(s, 4)
     wait_until(is_empty(server, "q:3"))
     assert list(journal.runs().values()) == [1]
 
@@ -118,11 +123,7 @@ def test_a_death_after_partitions_were_taken_away_holds_up_no_other(sup, server,
     old, = s.wait_ready(1)
     stays, = push(server, "q:2", b"do " + str(gate).encode())
     journal.wait_started(1)
-    s.queues["q"]["partitions"] = 2
-    s.write_ini()
-    generation = s.status()["supervisor"]["generation"]
-    s.signal(signal.SIGHUP)
-    s.wait_reload(generation)
+    spread_over(s, 2)
     os.kill(old["pid"], signal.SIGKILL)
     task, = push(server, "q:1", b"do " + str(gate).encode())
     wait_until(lambda: journal.runs()[task] == 1, 20, "the credit of the dead one is there")
@@ -140,11 +141,7 @@ def test_a_death_after_a_queue_was_spread_touches_no_partition(sup, server, jour
     s = sup(queues={"q": dict(FAST, partitions=1, handler=journal.handler())}, args=["-n", 1])
     old, = s.wait_ready(1)
     journal.wait_started(1)
-    s.queues["q"]["partitions"] = 3
-    s.write_ini()
-    generation = s.status()["supervisor"]["generation"]
-    s.signal(signal.SIGHUP)
-    s.wait_reload(generation)
+    spread_over(s, 3)
     os.kill(old["pid"], signal.SIGKILL)
     wait_until(lambda: '"q" is not served any more: what dead %s had' % old["consumer"]
                in s.log("q"))
