@@ -98,9 +98,10 @@ static char *why_next_failed(const struct fleet *f, const struct proc *p,
 		return xasprintf("the new worker was not ready within %.1fs",
 				 (double)conf_supervisor(f->house->conf)->ready_timeout / 1000.0);
 	if (how->signal)
-		return xasprintf("the new worker died of signal %d before it was ready",
-				 how->signal);
-	return xasprintf("the new worker ended with exit %d before it was ready", how->code);
+		return xasprintf("the new worker died of signal %d %s it was ready", how->signal,
+				 p->was_ready ? "as soon as" : "before");
+	return xasprintf("the new worker ended with exit %d %s it was ready", how->code,
+			 p->was_ready ? "as soon as" : "before");
 }
 
 static void ask_for_the_end(struct slot *s)

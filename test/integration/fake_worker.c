@@ -9,6 +9,7 @@
  *   wait=TEXT        say redis-wait TEXT instead of ready
  *   refuse=TEXT      say refused TEXT and exit 78
  *   die_ms=N         die after N ms; die_code=N, die_signal=N say how (exit 1)
+ *   die_credit=N     die when it has credit for N tasks: it has taken the slot then
  *   hang_ms=N        the loop stands still from then on
  *   stick=PATH       looks at PATH when it is ready and its tasks run, and may not come back
  *   ignore_drain=1   goes on as if nothing had been said
@@ -317,7 +318,7 @@ static void turn(void)
 		say(line);
 		free(line);
 	}
-	if (is_due("die_ms")) {
+	if (is_due("die_ms") || (knob("die_credit", 0) && me.credit >= knob("die_credit", 0))) {
 		if (knob("die_signal", 0))
 			kill(getpid(), (int)knob("die_signal", 0));
 		leave((int)knob("die_code", 1));

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+import procs
 from conftest import on_both
 from fakesup import fake, queue  # noqa: F401 (a fixture)
 from waiting import wait_until
@@ -375,7 +376,7 @@ def test_a_canary_that_dies_again_and_again_takes_it_back(fake):
     s = fake(knobs={}, supervisor={"workers": 2, "crash_limit": 2, "on_crash_loop": "park",
                                    "restart_delay": "10ms"})
     s.wait_ready(2)
-    s.set_knobs(die_ms=30)
+    s.set_knobs(die_credit=1)
     answer = s.request("reload", wait=True)
     s.set_knobs()
     assert not answer["ok"] and "died after it had been ready; rolled back" in answer["error"]
@@ -388,11 +389,26 @@ def test_a_dead_canary_without_a_way_back_has_no_old_worker_that_goes_on(fake):
                                                        "restart_delay": "10ms"})
     wait_until(lambda: all(w["breaker"] for w in s.wait_ready(2)))
     old = s.pids()
-    s.set_knobs(die_ms=30)
+    s.set_knobs(die_credit=1)
     answer = s.request("reload", wait=True)
     assert not answer["ok"] and answer["error"].endswith(
         "died after it had been ready; the other slots keep theirs")
     assert [p for p in s.pids() if p in old], "the other slot was not touched"
+
+
+def test_a_new_worker_that_dies_with_the_word_ready_was_ready(fake):
+    """Both are heard in one turn of the supervisor's loop."""
+    s = fake(knobs={}, supervisor={"workers": 1})
+    s.wait_ready(1)
+    s.set_knobs(ready_ms=1000, die_ms=1000)
+    s.signal(signal.SIGHUP)
+    _, new = wait_until(lambda: len(s.starts()) == 2 and s.starts())
+    s.signal(signal.SIGSTOP)
+    wait_until(lambda: procs.state(new) == "Z", what="it has said ready, and died")
+    s.signal(signal.SIGCONT)
+    last = s.wait_reload(1)
+    assert not last["ok"] and last["error"].endswith(
+        "the new worker ended with exit 1 as soon as it was ready; its old worker goes on")
 
 
 def test_the_number_of_workers_follows_the_trial(fake):

@@ -88,7 +88,7 @@ def test_it_is_paid_for_once(sup, server, provider, what):
     for _ in range(2):
         looks = provider.looks()
         wait_until(lambda: provider.looks() > looks + 1, 30, "it is asked after")
-        assert server.r.hgetall("{video}:ckpt"), "the checkpoint is there by then"
+        wait_until(lambda: server.r.exists("{video}:ckpt"), 30, "its checkpoint is there")
         what(s)
     looks = provider.looks()
     wait_until(lambda: provider.looks() > looks, 60, "a later attempt asks after the same job")
@@ -107,7 +107,7 @@ def test_an_order_whose_checkpoint_was_lost_is_known_by_its_key(sup, server, pro
                               "retry_delay": "50ms"}}, supervisor={"workers": 1})
     server.add("video", b"x")
     wait_until(lambda: provider.looks() > 0, 30)
-    server.r.delete("{video}:ckpt")
+    wait_until(lambda: server.r.delete("{video}:ckpt"), 30, "the checkpoint is there, and gone")
     kill_worker(s)
     wait_until(lambda: s.log("video").count("ordered job job-1") == 2, 30, "ordered again")
     provider.finish()
