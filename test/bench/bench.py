@@ -5,7 +5,7 @@ The figures, on this machine, against the peers and against what Redis itself ca
     bench.py BUILD [ROWS]          or  make bench [ROWS=so,ceiling] [N=...] [RUNS=3] [SHORT=1]
 
 ROWS: sides (ceiling so pipe node python spawnloop exec bullmq bee) and families (drain latency
-footprint backlog payload workers delayed memory); a family that is not named is left out, none
+footprint backlog payload workers delayed memory newer); a family that is not named is left out, none
 named means all, and likewise for sides. N: most tasks of one run. Progress on stderr; the table on
 stdout and in BUILD/bench/results.txt and .json. Exit status 0 whether targets are met or not.
 """
@@ -23,6 +23,7 @@ import footprint                         # noqa: E402
 import growth                            # noqa: E402
 import latency                           # noqa: E402
 import machine                           # noqa: E402
+import newer                             # noqa: E402
 import stored                            # noqa: E402
 from redisserver import RedisServer      # noqa: E402
 from report import Report                # noqa: E402
@@ -31,7 +32,7 @@ from sides import Programs               # noqa: E402
 FAMILIES = {"drain": drain.add_to, "latency": latency.add_to, "footprint": footprint.add_to,
             "backlog": growth.add_backlog, "payload": growth.add_payload,
             "workers": growth.add_workers, "delayed": stored.add_delayed,
-            "memory": stored.add_memory}
+            "memory": stored.add_memory, "newer": newer.add_to}
 SIDES = list(drain.AGAINST)
 
 
