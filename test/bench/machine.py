@@ -4,6 +4,8 @@ import os
 import platform
 import subprocess
 
+from redisserver import SERVER
+
 
 def first_line(command, cwd=None):
     """The first line that the command says; empty when there is no such command."""
@@ -47,7 +49,7 @@ def facts(root, out):
         "commit": commit(root),
         "cpu": cpu_model(), "cores": len(os.sched_getaffinity(0)), "memory_gib": memory_gib(),
         "kernel": platform.release(),
-        "redis": first_line(["redis-server", "--version"]).split(" sha=")[0],
+        "redis": first_line([SERVER, "--version"]).split(" sha=")[0],
         "node": first_line(["node", "--version"]), "python": platform.python_version(),
         **peer_versions(out),
         "load_before": round(os.getloadavg()[0], 2),
