@@ -18,6 +18,7 @@ enum reach_result reach_failed(struct reach *x, const struct parts *p, size_t i,
 		return REACH_END;
 	if (!x->lost.n)
 		snprintf(x->why, sizeof(x->why), "%s", redis_why(x->redis));
+	x->lost_a_single |= !p->is_spread && p->number < 0;
 	strv_add(&x->lost, p->v[i].name);
 	redis_be_hasty(x->redis, true);
 	*e = (struct err){0};
@@ -51,7 +52,7 @@ void reach_add_remark(const struct reach *x, const struct parts *p, struct buf *
 {
 	size_t n_lost = reach_n_lost(x, p), n = 0;
 
-	if (n_lost == 0)
+	if (n_lost == 0 || !p->is_spread)
 		return;
 	buf_addf(out, "%s: without partition%s ", parts_name(p), n_lost == 1 ? "" : "s");
 	for (size_t i = 0; i < p->n; i++)
@@ -71,8 +72,9 @@ int reach_end(const struct reach *x, struct err *e)
 		buf_addf(&names, "%s%s", n ? ", " : "", x->lost.v[n]);
 	if (n < x->lost.n)
 		buf_addf(&names, " and %zu more", x->lost.n - n);
-	err_set(e, EXIT_UNREACHABLE, "partition%s %.150s cannot be reached: %.330s",
-		x->lost.n == 1 ? "" : "s", names.data, x->why);
+	err_set(e, EXIT_UNREACHABLE, "%s%s %.150s cannot be reached: %.330s",
+		x->lost_a_single ? "queue" : "partition", x->lost.n == 1 ? "" : "s", names.data,
+		x->why);
 	buf_release(&names);
 	return -1;
 }

@@ -372,8 +372,10 @@ static void print(const struct report *r)
 static int print_stats(struct ctl *c, struct redis *redis, const char *const *names, size_t n,
 		       struct err *e)
 {
-	struct report r = {
-		.ctl = c, .redis = redis, .reach = {.redis = redis}, .remarks = BUF_INIT};
+	struct report r = {.ctl = c,
+			   .redis = redis,
+			   .reach = {.redis = redis, .takes_single = n > 1},
+			   .remarks = BUF_INIT};
 	int rc = 0;
 
 	r.table = table_new("queue >waiting >running >delayed >held >dead >done >accepted oldest");

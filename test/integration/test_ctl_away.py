@@ -75,6 +75,29 @@ def test_stats_tell_of_the_partitions_that_can_be_reached(away):
         assert "unreachable" not in done.out and (done.out == "") == (i in lost)
 
 
+def test_stats_of_all_queues_tell_of_those_that_can_be_reached(masters, sup):
+    """Also where a queue has no partitions: the node that is away is that of other queues."""
+    names = ["a%d" % k for k in range(8)]
+    node = masters.owner(names[0])
+    lost = [name for name in names if masters.owner(name) is node]
+    there = [name for name in names if name not in lost]
+    assert there
+    s = sup(start=False, server=None, redis={"url": masters.url(masters.owner(there[0]))},
+            queues={name: {"handler": "exec true"} for name in names})
+    for name in there:
+        masters.owner(name).r.xadd(name, {"payload": "x"})
+    node.stop()
+    done = s.ctl("-c", s.ini, "stats", config=False, check=69)
+    rows = {r[0]: r[1] for r in told(done.out) if len(r) == 9}
+    assert rows == dict({name: "?" for name in lost}, **{name: "1" for name in there})
+    assert "queue%s %s cannot be reached: " % ("s" * (len(lost) > 1), ", ".join(lost)) in done.err
+    assert done.err.count("\n") == 1 and "without" not in done.out
+    answer = json.loads(s.ctl("-c", s.ini, "stats", "--json", config=False, check=69).out)
+    assert {q["queue"] for q in answer if q["waiting"] is None} == set(lost)
+    # One that is named is all that was asked for.
+    assert s.ctl("-c", s.ini, "stats", lost[0], config=False, check=69).out == ""
+
+
 def test_pending_and_audit_tell_of_the_partitions_that_can_be_reached(away):
     ctl, q, lost = away
     there = [i for i in range(N) if i not in lost]
