@@ -466,7 +466,8 @@ def test_a_restart_on_trial_is_carried_out_after_it(fake):
 
 
 def test_a_stopped_worker_keeps_its_limit_when_the_queue_goes_back(fake):
-    s = start(fake, BRIEF, workers=3)
+    s = start(fake, dict(BRIEF, **{"tasks@0": 0}), workers=3)
+    wait_until(lambda: [bool(w["running"]) for w in s.ready()] == [False, True, True])
     s.set_knobs(**dict(BRIEF, **{"ignore_drain@0": 1, "ready_ms@1": 1500, "broken@1": "exit 3"}))
     s.signal(signal.SIGHUP)
     first = wait_until(lambda: [w for w in s.ready() if w["generation"] == 2])[0]
