@@ -188,52 +188,75 @@ static void test_wrong(void **state)
 	}
 }
 
+/* What a url says that names several servers; "-" = nothing. */
+struct several {
+	const char *places;
+	int db;
+	const char *username, *password, *text;
+};
+
+static void parse_several(const char *url, const char *scheme, struct redis_addr *a)
+{
+	struct err e = {0};
+
+	if (redis_url_parse(url, a, &e) < 0)
+		fail_msg("%s: %s", url, e.text);
+	assert_int_equal(a->transport, REDIS_TCP);
+	assert_int_equal(a->tls, strncmp(url, scheme, strlen(scheme)) == 0);
+	assert_null(a->host);
+}
+
+static void expect_several(const struct redis_addr *a, const struct redis_place *v, size_t n,
+			   const struct several *want)
+{
+	struct buf text = BUF_INIT;
+
+	assert_int_equal(a->db, want->db);
+	assert_string_equal(a->username ? a->username : "-", want->username);
+	assert_string_equal(a->password ? a->password : "-", want->password);
+	for (size_t k = 0; k < n; k++) {
+		buf_adds(&text, k ? " " : "");
+		redis_place_text(&v[k], &text);
+	}
+	assert_string_equal(text.data, want->places);
+	buf_clear(&text);
+	redis_addr_text(a, &text);
+	if (want->text)
+		assert_string_equal(text.data, want->text);
+	buf_release(&text);
+}
+
 static void test_sentinels(void **state)
 {
 	static const struct {
-		const char *url, *places, *master;
-		int db;
-		const char *username, *password, *text;
+		const char *url, *master;
+		struct several want;
 	} cases[] = {
-		{"sentinel://a/m", "a:26379", "m", 0, "-", "-", "sentinel://a:26379/m/0"},
-		{"sentinel://a:1,b,[::1]:3/m/2", "a:1 b:26379 [::1]:3", "m", 2, "-", "-",
-		 "sentinel://a:1,b:26379,[::1]:3/m/2"},
-		{"Sentinel://me:p,w@a/m?db=3", "a:26379", "m", 3, "me", "p,w",
-		 "sentinel://a:26379/m/3"},
-		{"sentinel://:p%40@10.0.0.9:5/my%20m%2f/", "10.0.0.9:5", "my m/", 0, "-", "p@",
-		 "sentinel://10.0.0.9:5/my m//0"},
-		{"sentinels://a/m", "a:26379", "m", 0, "-", "-", "sentinels://a:26379/m/0"},
+		{"sentinel://a/m", "m", {"a:26379", 0, "-", "-", "sentinel://a:26379/m/0"}},
+		{"sentinel://a:1,b,[::1]:3/m/2",
+		 "m",
+		 {"a:1 b:26379 [::1]:3", 2, "-", "-", "sentinel://a:1,b:26379,[::1]:3/m/2"}},
+		{"Sentinel://me:p,w@a/m?db=3",
+		 "m",
+		 {"a:26379", 3, "me", "p,w", "sentinel://a:26379/m/3"}},
+		{"sentinel://:p%40@10.0.0.9:5/my%20m%2f/",
+		 "my m/",
+		 {"10.0.0.9:5", 0, "-", "p@", "sentinel://10.0.0.9:5/my m//0"}},
+		{"sentinels://a/m", "m", {"a:26379", 0, "-", "-", "sentinels://a:26379/m/0"}},
 		{"sentinel://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,:7/m",
-		 "a:26379 b:26379 c:26379 d:26379 e:26379 f:26379 g:26379 h:26379 i:26379 j:26379 "
-		 "k:26379 l:26379 m:26379 n:26379 o:26379 127.0.0.1:7",
-		 "m", 0, "-", "-", NULL},
+		 "m",
+		 {"a:26379 b:26379 c:26379 d:26379 e:26379 f:26379 g:26379 h:26379 i:26379 "
+		  "j:26379 k:26379 l:26379 m:26379 n:26379 o:26379 127.0.0.1:7",
+		  0, "-", "-", NULL}},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct redis_addr a;
-		struct err e = {0};
-		struct buf text = BUF_INIT;
 
-		if (redis_url_parse(cases[i].url, &a, &e) < 0)
-			fail_msg("%s: %s", cases[i].url, e.text);
-		assert_int_equal(a.transport, REDIS_TCP);
-		assert_int_equal(a.tls, strncmp(cases[i].url, "sentinels", 9) == 0);
-		assert_null(a.host);
-		assert_int_equal(a.db, cases[i].db);
+		parse_several(cases[i].url, "sentinels", &a);
 		assert_string_equal(a.sentinels->master, cases[i].master);
-		assert_string_equal(a.username ? a.username : "-", cases[i].username);
-		assert_string_equal(a.password ? a.password : "-", cases[i].password);
-		for (size_t k = 0; k < a.sentinels->n; k++) {
-			buf_adds(&text, k ? " " : "");
-			redis_place_text(&a.sentinels->v[k], &text);
-		}
-		assert_string_equal(text.data, cases[i].places);
-		buf_clear(&text);
-		redis_addr_text(&a, &text);
-		if (cases[i].text)
-			assert_string_equal(text.data, cases[i].text);
-		buf_release(&text);
+		expect_several(&a, a.sentinels->v, a.sentinels->n, &cases[i].want);
 		redis_addr_release(&a);
 	}
 }
@@ -241,41 +264,26 @@ static void test_sentinels(void **state)
 static void test_cluster(void **state)
 {
 	static const struct {
-		const char *url, *places, *username, *password, *text;
+		const char *url;
+		struct several want;
 	} cases[] = {
-		{"cluster://a", "a:6379", "-", "-", "cluster://a:6379/0"},
-		{"cluster://a:1,b,[::1]:3/", "a:1 b:6379 [::1]:3", "-", "-",
-		 "cluster://a:1,b:6379,[::1]:3/0"},
-		{"Cluster://me:p,w@a,:7/0", "a:6379 127.0.0.1:7", "me", "p,w",
-		 "cluster://a:6379,127.0.0.1:7/0"},
-		{"clusters://:p%40@a?db=0", "a:6379", "-", "p@", "clusters://a:6379/0"},
+		{"cluster://a", {"a:6379", 0, "-", "-", "cluster://a:6379/0"}},
+		{"cluster://a:1,b,[::1]:3/",
+		 {"a:1 b:6379 [::1]:3", 0, "-", "-", "cluster://a:1,b:6379,[::1]:3/0"}},
+		{"Cluster://me:p,w@a,:7/0",
+		 {"a:6379 127.0.0.1:7", 0, "me", "p,w", "cluster://a:6379,127.0.0.1:7/0"}},
+		{"clusters://:p%40@a?db=0", {"a:6379", 0, "-", "p@", "clusters://a:6379/0"}},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct redis_addr a;
-		struct err e = {0};
 		struct buf text = BUF_INIT;
+		struct redis_addr a;
 
-		if (redis_url_parse(cases[i].url, &a, &e) < 0)
-			fail_msg("%s: %s", cases[i].url, e.text);
-		assert_int_equal(a.transport, REDIS_TCP);
-		assert_int_equal(a.tls, strncmp(cases[i].url, "clusters", 8) == 0);
-		assert_null(a.host);
+		parse_several(cases[i].url, "clusters", &a);
 		assert_null(a.sentinels);
-		assert_int_equal(a.db, 0);
-		assert_string_equal(a.username ? a.username : "-", cases[i].username);
-		assert_string_equal(a.password ? a.password : "-", cases[i].password);
-		for (size_t k = 0; k < a.cluster->n; k++) {
-			buf_adds(&text, k ? " " : "");
-			redis_place_text(&a.cluster->v[k], &text);
-		}
-		assert_string_equal(text.data, cases[i].places);
-		buf_clear(&text);
-		redis_addr_text(&a, &text);
-		assert_string_equal(text.data, cases[i].text);
+		expect_several(&a, a.cluster->v, a.cluster->n, &cases[i].want);
 		redis_addr_set_place(&a, &(struct redis_place){(char[]){"10.0.0.5"}, 7});
-		buf_clear(&text);
 		redis_addr_text(&a, &text);
 		assert_string_equal(text.data,
 				    a.tls ? "rediss://10.0.0.5:7/0" : "redis://10.0.0.5:7/0");
