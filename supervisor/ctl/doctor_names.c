@@ -11,6 +11,7 @@
 struct lookalikes {
 	struct buf list; /* "laravel_database_video (12 entries)" */
 	int n;
+	int n_empty; /* of others, in which nothing waits for anybody */
 };
 
 static void add(struct lookalikes *l, const char *key, const char *what)
@@ -59,30 +60,89 @@ static int add_stream(struct doctor *d, const char *key, void *arg)
 		return -1;
 	snprintf(entries, sizeof(entries), "%lld entr%s", (long long)redis_int(length, 0),
 		 redis_int(length, 0) == 1 ? "y" : "ies");
-	add(l, key, entries);
+	if (doctor_error(length))
+		add(l, key, "no access");
+	else if (redis_int(length, 0) > 0)
+		add(l, key, entries);
+	else
+		l->n_empty++;
 	redis_free(length);
 	return 0;
 }
 
-/* Where the queue's own stream is in use the others may well be queues of their own. */
+/* ------------------------------------------------------------------ is it this queue's? */
+
+/* 1: there is something, which a queue leaves behind that has ever had a task. -1: Redis is gone.
+ */
+static int has_traces(struct doctor *d, const struct keys *k)
+{
+	redisReply *r =
+		DOCTOR_ASK(d, "EXISTS", k->counters, k->delayed, k->dead, k->held, k->arrived);
+	int rc = r ? redis_int(r, 0) > 0 : -1;
+
+	redis_free(r);
+	return rc;
+}
+
+/* Likewise: an id was given out. Streams say that from 5.0 on, and lists have a key for it. */
+static int has_given_ids(struct doctor *d, const struct keys *k)
+{
+	bool on_list = redis_on_list(d->r);
+	redisReply *r = on_list ? DOCTOR_ASK(d, "GET", k->last_id)
+				: DOCTOR_ASK(d, "XINFO", "STREAM", k->stream);
+	struct slice id;
+	int rc;
+
+	if (!r)
+		return -1;
+	id = redis_text(on_list ? r : redis_field(r, "last-generated-id"));
+	rc = !doctor_error(r) && id.len > 0 && !slice_eq_str(id, "0-0");
+	redis_free(r);
+	return rc;
+}
+
+/* Likewise: something lies there. */
+static int has_entries(struct doctor *d, const struct keys *k)
+{
+	redisReply *r = DOCTOR_ASK(d, "XLEN", k->stream);
+	int rc = r ? redis_int(r, 0) > 0 : -1;
+
+	redis_free(r);
+	return rc;
+}
+
+/* Has the queue ever had a task? What is done is gone: that nothing is there now says nothing. */
+static int was_used(struct doctor *d, const struct parts *p)
+{
+	static int (*const signs[])(struct doctor *,
+				    const struct keys *) = {has_entries, has_given_ids, has_traces};
+	struct keys k;
+	int rc = 0;
+
+	for (size_t i = 0; i < p->n && rc == 0; i++) {
+		rc = redis_serve(d->r, &p->v[i], d->e);
+		keys_init(&k, p->v[i].name);
+		for (size_t s = 0; s < ARRAY_LEN(signs) && rc == 0; s++)
+			rc = signs[s](d, &k);
+		keys_release(&k);
+	}
+	return rc;
+}
+
+/* Where the queue has been in use the others may well be queues of their own. */
 static int report(struct doctor *d, const struct parts *p, const struct lookalikes *l, bool is_all)
 {
 	const char *more = l->n > SHOWN ? ", ..." : "";
 	const char *here =
 		redis_is_cluster(d->r) && !d->no_cluster ? " (of those at the same node)" : "";
-	int64_t n_own = 0;
+	int used = was_used(d, p);
 
-	for (size_t i = 0; i < p->n; i++) {
-		redisReply *own = NULL;
-
-		if (redis_serve(d->r, &p->v[i], d->e) == 0)
-			own = DOCTOR_ASK(d, "XLEN", p->v[i].name);
-		if (!own)
-			return -1;
-		n_own += redis_int(own, 0);
-		redis_free(own);
-	}
-	if (l->n == 0 && is_all)
+	if (used < 0)
+		return -1;
+	if (l->n == 0 && l->n_empty > 0)
+		finding_fine(d->f, "prefixes",
+			     "other streams whose name ends in this one are empty%s", here);
+	else if (l->n == 0 && is_all)
 		finding_fine(d->f, "prefixes", "no other stream has a name that ends in this one%s",
 			     here);
 	else if (l->n == 0)
@@ -90,7 +150,7 @@ static int report(struct doctor *d, const struct parts *p, const struct lookalik
 			     "none of the first 100 000 keys is a stream whose name ends in this "
 			     "one%s",
 			     here);
-	else if (n_own > 0)
+	else if (used)
 		finding_note(d->f, "prefixes", "other streams end in this name: %s%s", l->list.data,
 			     more);
 	else
@@ -98,7 +158,7 @@ static int report(struct doctor *d, const struct parts *p, const struct lookalik
 			d->f, "prefixes",
 			"if a producer's client adds a prefix to its keys, switch that off "
 			"(Laravel: options.prefix), or call the queue what the stream is called",
-			"nothing is here, but in %s%s", l->list.data, more);
+			"nothing was ever here, but in %s%s", l->list.data, more);
 	return 0;
 }
 

@@ -184,7 +184,60 @@ def test_a_stream_with_a_prefix_is_found_where_nothing_else_may_be_done_with_it(
     safe.add("laravel_database_q", b"x")
     safe.r.execute_command("ACL", "SETUSER", "w", "on", ">p", "~q", "~{q}:*", "+@all")
     found = doctor.findings(url=safe.url.replace("//", "//w:p@"))["prefixes"]
-    assert found[0][:2] == ("bad", "nothing is here, but in laravel_database_q (no access)")
+    assert found[0][:2] == ("bad", "nothing was ever here, but in laravel_database_q (no access)")
+
+
+@pytest.mark.parametrize("on_done", ["delete", "ack"])
+def test_another_stream_of_the_name_is_no_fault_where_all_that_was_here_is_done(
+        sup, safe, journal, on_done):
+    """What is done is deleted: an idle queue's stream is as empty as one that was never used."""
+    s = sup(queues={"q": {"handler": journal.handler(), "on_done": on_done}}, server=safe)
+    safe.add("bulk_q", b"x")
+    s.wait_ready(2)
+    assert findings_of(s)["prefixes"]["state"] == "bad", "nothing was ever here"
+    safe.add("q", *[b"do"] * 3)
+    journal.wait_ended(3)
+    safe.wait_empty("q")
+    found = findings_of(s)
+    assert (found["prefixes"]["state"], found["prefixes"]["text"]) == (
+        "note", "other streams end in this name: bulk_q (1 entry)")
+
+
+def findings_of(s, *args):
+    found = json.loads(s.ctl("doctor", *args, "--json").out)["findings"]
+    return {f["check"]: f for f in found}
+
+
+@pytest.mark.parametrize("trace", ["stream", "counters", "delayed", "dead", "held"])
+def test_whatever_a_task_leaves_behind_tells_that_the_queue_was_used(doctor, safe, trace):
+    safe.add("bulk_q", b"x")
+    assert doctor.findings()["prefixes"][0][0] == "bad"
+    if trace == "stream":
+        safe.r.xdel("q", safe.r.xadd("q", {"payload": "x"}))
+    elif trace == "counters":
+        safe.r.hset("{q}:counters", "done", 1)
+    elif trace == "delayed":
+        safe.r.zadd("{q}:delayed", {"1-1": 10**14})
+    else:
+        safe.r.xadd("{q}:" + trace, {"payload": "x"})
+    assert doctor.findings()["prefixes"][0][0] == "note"
+
+
+def test_another_stream_of_the_name_that_is_empty_is_fine(doctor, safe):
+    """It may be a queue of another supervisor, idle as this one is."""
+    safe.r.xgroup_create("bulk_q", "redisq", "0", mkstream=True)
+    assert doctor.findings()["prefixes"] == [
+        ("fine", "other streams whose name ends in this one are empty", None)]
+    safe.add("bulk_q", b"x")
+    assert doctor.findings()["prefixes"][0][0] == "bad"
+
+
+def test_of_partitions_one_that_was_used_tells_of_all(doctor, safe):
+    args = ("-s", "queue.partitions=3")
+    safe.add("bulk_q:0", b"x")
+    assert doctor.findings(*args)["prefixes"][0][0] == "bad"
+    safe.r.xdel("q:2", safe.r.xadd("q:2", {"payload": "x"}))
+    assert doctor.findings(*args)["prefixes"][0][0] == "note"
 
 
 def test_names_of_any_bytes_are_looked_for_as_they_are(doctor, safe):

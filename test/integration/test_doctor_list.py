@@ -71,6 +71,26 @@ def test_a_dead_worker_s_list_is_not_left_over_while_it_has_something(doctor, sa
     assert doctor.findings(*LIST)["leftovers"][0][0] == "fine"
 
 
+def test_another_list_of_the_name_is_no_fault_where_all_that_was_here_is_done(sup, safe, journal):
+    """An idle list is none, and its workers have left the key that tells what it is."""
+    s = sup(queues={"q": {"handler": journal.handler()}}, server=safe)
+    s.wait_ready(2)
+    safe.r.lpush("bulk_q", b"x")
+    assert prefixes(s)["state"] == "bad", "nothing was ever here"
+    safe.lpush("q", *[b"do"] * 3)
+    journal.wait_ended(3)
+    safe.wait_empty("q")
+    assert (prefixes(s)["state"], prefixes(s)["text"]) == (
+        "note", "other streams end in this name: bulk_q (1 entry)")
+    safe.r.delete("{q}:counters")
+    assert prefixes(s)["state"] == "note", "ids were given out"
+
+
+def prefixes(s):
+    found = json.loads(s.ctl("doctor", "q", "--json").out)["findings"]
+    return next(f for f in found if f["check"] == "prefixes")
+
+
 @pytest.mark.parametrize("command", ["lpush", "rpush", "brpoplpush", "ltrim", "lrem", "lrange",
                                      "hmset", "hmget", "zrange"])
 def test_a_missing_permission_for_lists_is_named_and_nothing_is_pushed(doctor, safe, command):
