@@ -144,6 +144,8 @@ static int look_into(struct doctor *d, const struct conf_queue *q, int i, struct
 		*d->e = (struct err){0};
 		rc = 0;
 	}
+	/* There may be 65 of each queue: not all of them at once. */
+	redis_forget(d->r, one.name);
 	keys_release(&k);
 	free(one.name);
 	return rc;

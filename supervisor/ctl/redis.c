@@ -2,7 +2,6 @@
 #include "clock.h"
 #include "cluster.h"
 #include "keys.h"
-#include "partition.h"
 #include "redis.h"
 
 #define LOADING_MS 30000
@@ -74,6 +73,25 @@ static struct link *make_link(struct redis *r, const char *key)
 	r->links = xrealloc(r->links, (r->n_links + 1) * sizeof(*r->links));
 	r->links[r->n_links++] = l;
 	return l;
+}
+
+/* Not the first. */
+static void close_link(struct redis *r, struct link *l)
+{
+	size_t i = 1;
+
+	while (i < r->n_links && r->links[i] != l)
+		i++;
+	r->links[i] = r->links[--r->n_links];
+	rconn_close(l->conn);
+	free(l);
+}
+
+static void free_served(struct served *s)
+{
+	keys_release(&s->keys);
+	free(s->group);
+	free(s);
 }
 
 /* The one that leads to where the keys of this stream are: a single server has all of them. */
@@ -149,11 +167,8 @@ void redis_close(struct redis *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->n_served; i++) {
-		keys_release(&r->served[i]->keys);
-		free(r->served[i]->group);
-		free(r->served[i]);
-	}
+	for (size_t i = 0; i < r->n_served; i++)
+		free_served(r->served[i]);
 	free(r->served);
 	for (size_t i = 0; i < r->n_links; i++)
 		rconn_close(r->links[i]->conn);
@@ -501,37 +516,21 @@ int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e)
 	return 0;
 }
 
-void redis_note_parts(struct redis *r, struct target *t, const struct parts *p)
+void redis_forget(struct redis *r, const char *stream)
 {
-	struct conf_queue first = p->v[0];
-	struct err ignored = {0};
-	redisReply *there = NULL;
+	struct served *s = find_served(r, stream);
+	size_t i = 0;
 
-	if (!p->is_made || p->is_spread || t->note)
+	if (!s)
 		return;
-	first.name = partition_stream(p->queue->name, 0, PARTITIONS_MAX);
-	if (redis_serve(r, &first, &ignored) == 0)
-		there = redis_ask(r, &ignored, "EXISTS", first.name);
-	if (redis_int(there, 0) > 0)
-		t->note =
-			xasprintf("%s is there: if %s has partitions, say the file that tells so: "
-				  "-c FILE",
-				  first.name, p->queue->name);
-	redis_free(there);
-	free(first.name);
-}
-
-struct redis *redis_open_parts(struct target *t, const char *name, struct parts *p, struct err *e)
-{
-	struct redis *r = NULL;
-
-	if (target_parts(t, name, p, e) == 0)
-		r = redis_open(t, e);
-	if (r)
-		redis_note_parts(r, t, p);
-	else
-		parts_release(p);
-	return r;
+	if (r->now == s)
+		r->now = NULL;
+	while (i < r->n_served && r->served[i] != s)
+		i++;
+	r->served[i] = r->served[--r->n_served];
+	if (s->link != r->links[0]) /* else it is everybody's */
+		close_link(r, s->link);
+	free_served(s);
 }
 
 /* ------------------------------------------------------------------ many at once */

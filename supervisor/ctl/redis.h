@@ -32,13 +32,12 @@ void redis_close(struct redis *r);
  * with `e`: no answer.
  */
 int redis_serve(struct redis *r, const struct conf_queue *q, struct err *e) ATTR_MUST_CHECK;
-/* Where no configuration has the queue: notes in `t` if it looks as if it had partitions. */
-void redis_note_parts(struct redis *r, struct target *t, const struct parts *p);
-/* redis_open(), for the streams `p` of the queue `name`, and that; NULL with `e`. */
-struct redis *redis_open_parts(struct target *t, const char *name, struct parts *p, struct err *e);
 /* Begins the links to all of these partitions: what each of them needs to come up, and how long one
  * to a node that is away takes to fail, passes at the same time. */
 void redis_link_all(struct redis *r, const struct parts *p);
+/* Closes the link to this stream, if it has one of its own: redis_serve() would make it anew. What
+ * is asked is about no queue then, if it was about this one. */
+void redis_forget(struct redis *r, const char *stream);
 bool redis_on_list(const struct redis *r);
 /* It is a stream, and was served as a list. */
 bool redis_is_mixed(const struct redis *r);
@@ -75,6 +74,12 @@ void redis_wait(struct redis *r, size_t n);
 void redis_pause(struct redis *r, int64_t ms);
 /* Why the link went down the last time; "" = never. */
 const char *redis_why(const struct redis *r);
+
+/* From here on redis_parts.c. Where no configuration has the queue: notes in `t` if it looks as if
+ * it had partitions. */
+void redis_note_parts(struct redis *r, struct target *t, const struct parts *p);
+/* redis_open(), for the streams `p` of the queue `name`, and that; NULL with `e`. */
+struct redis *redis_open_parts(struct target *t, const char *name, struct parts *p, struct err *e);
 
 /* From here on redis_kind.c: of the queue that is asked about. What lies there; -1 with `e`. */
 int redis_look_at_kind(struct redis *r, struct kind_found *found, struct err *e) ATTR_MUST_CHECK;

@@ -1,6 +1,8 @@
 """Around a queue in a Redis Cluster: redisqctl, doctor, permissions, TLS, partitions."""
 import json
+import os
 import re
+import subprocess
 
 import pytest
 
@@ -101,6 +103,24 @@ def test_doctor_goes_on_where_a_node_is_away(masters, sup, journal):
     assert "--cluster check" in bad["do"]
     assert [f for f in found if f["check"] == "group"], "what the others have was looked at"
     assert "127.0.0.1:%d: Connection refused" % at[1].port in s.ctl("doctor", name, check=1).out
+
+
+def test_doctor_looks_at_every_name_of_many_queues_with_few_links(masters, sup, journal):
+    """What may be left over of a queue has 65 names, each somewhere in the cluster: none of their
+    links outlives the look at it."""
+    names = ["a%d" % k for k in range(8)]
+    s = start(sup, journal, masters.url(masters.nodes[0]), 1, queues=names)
+    s.wait_ready(len(names))
+    masters.owner("a7:63").add("a7:63", "do")
+    done = subprocess.run(
+        ["/bin/sh", "-c", "ulimit -n 40; exec \"$@\"", "sh", os.path.join(s.build, "redisqctl"),
+         "-s", "supervisor.control_socket=" + s.socket, "doctor", "--json"],
+        env=s.env, capture_output=True, timeout=90)
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)["findings"]
+    assert [f for f in found if "no access" in f["text"] or f["check"] == "node"] == []
+    assert [f["text"] for f in found if f["check"] == "partitions"] == [
+        "1 entry is in a7:63, which is no queue"]
 
 
 def test_doctor_knows_a_cluster_behind_a_plain_url(masters, sup, journal):

@@ -187,11 +187,9 @@ def test_a_stream_with_a_prefix_is_found_where_nothing_else_may_be_done_with_it(
     assert found[0][:2] == ("bad", "nothing was ever here, but in laravel_database_q (no access)")
 
 
-@pytest.mark.parametrize("on_done", ["delete", "ack"])
-def test_another_stream_of_the_name_is_no_fault_where_all_that_was_here_is_done(
-        sup, safe, journal, on_done):
+def test_another_stream_of_the_name_is_no_fault_where_all_that_was_here_is_done(sup, safe, journal):
     """What is done is deleted: an idle queue's stream is as empty as one that was never used."""
-    s = sup(queues={"q": {"handler": journal.handler(), "on_done": on_done}}, server=safe)
+    s = sup(queues={"q": {"handler": journal.handler()}}, server=safe)
     safe.add("bulk_q", b"x")
     s.wait_ready(2)
     assert findings_of(s)["prefixes"]["state"] == "bad", "nothing was ever here"
