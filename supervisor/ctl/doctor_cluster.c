@@ -7,6 +7,7 @@
 #include "cluster.h"
 #include "doctor.h"
 #include "info.h"
+#include "redis_url.h"
 
 #define NODE_ID_LEN 40
 
@@ -84,6 +85,22 @@ static int look_at_slot(struct doctor *d, int slot)
 	return 0;
 }
 
+/* User, password and TLS are to stay what they are. */
+static void say_no_cluster(struct doctor *d)
+{
+	const char *s = redis_url_is_tls(conf_redis(d->conf)->url) ? "s" : "";
+	struct redis_addr a;
+	bool has_several;
+
+	if (redis_url_parse(conf_redis(d->conf)->url, &a, NULL) != 0)
+		return;
+	has_several = a.cluster && a.cluster->n > 1;
+	redis_addr_release(&a);
+	finding_note(d->f, "cluster",
+		     "this is no cluster; in the url write redis%s:// in place of cluster%s://%s",
+		     s, s, has_several ? ", and one host alone" : "");
+}
+
 int doctor_is_cluster(struct doctor *d)
 {
 	redisReply *r;
@@ -95,8 +112,7 @@ int doctor_is_cluster(struct doctor *d)
 		return -1;
 	d->no_cluster = doctor_error(r) && strstr(r->str, "cluster support disabled");
 	if (d->no_cluster)
-		finding_note(d->f, "cluster", "this is no cluster; write url = %s",
-			     redis_where(d->r));
+		say_no_cluster(d);
 	redis_free(r);
 	return 0;
 }

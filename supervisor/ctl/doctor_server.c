@@ -144,6 +144,26 @@ static bool wants_streams(const struct conf *c)
 	return conf_n_queues(c) == 0;
 }
 
+/* User, password and TLS are to stay what they are. */
+static void say_is_node(struct doctor *d, const char *software, struct slice version)
+{
+	const char *url = conf_redis(d->conf)->url;
+	bool tls = redis_url_is_tls(url);
+	const char *is = tls ? "rediss://" : "redis://",
+		   *wanted = tls ? "clusters://" : "cluster://";
+	struct buf cure = BUF_INIT;
+
+	if (strncasecmp(url, is, strlen(is)) == 0)
+		buf_addf(&cure, "write %s in place of %s in the url of [redis]", wanted, is);
+	else /* unix:// */
+		buf_addf(&cure, "write url = %sHOST:PORT in [redis]", wanted);
+	finding_bad(d->f, "version", cure.data,
+		    "%s %.*s is a node of a cluster: without %s workers cannot follow a queue "
+		    "that moves to another",
+		    software, (int)version.len, version.data, wanted);
+	buf_release(&cure);
+}
+
 static void look_at_version(struct doctor *d, struct slice info)
 {
 	struct slice valkey = info_value(info, "valkey_version:");
@@ -159,10 +179,7 @@ static void look_at_version(struct doctor *d, struct slice info)
 		finding_bad(d->f, "version", "take Redis 5.0 or later, or set backend = list",
 			    "%.*s has no streams", (int)version.len, version.data);
 	else if (slice_eq_str(mode, "cluster") && !redis_is_cluster(d->r))
-		finding_bad(d->f, "version", "write url = cluster://HOST:PORT in [redis]",
-			    "%s %.*s is a node of a cluster: as redis:// workers cannot follow a "
-			    "queue that moves to another",
-			    valkey.len ? "Valkey" : "Redis", (int)version.len, version.data);
+		say_is_node(d, valkey.len ? "Valkey" : "Redis", version);
 	else
 		finding_fine(d->f, "version", "%s %.*s at %s, up %s",
 			     valkey.len ? "Valkey" : "Redis", (int)version.len, version.data,

@@ -9,7 +9,7 @@ import pytest
 from clusters import Cluster
 from redisserver import MANAGED, documented, version
 from test_cluster import consuming, other_master, start
-from tlsserver import Certs
+from tlsserver import Certs, TlsServer
 from waiting import wait_until
 
 
@@ -128,8 +128,10 @@ def test_doctor_knows_a_cluster_behind_a_plain_url(masters, sup, journal):
     s.wait_ready(1)
     found = findings(s)
     assert found["version"]["state"] == "bad"
-    assert found["version"]["do"] == "write url = cluster://HOST:PORT in [redis]"
+    assert found["version"]["do"] == "write cluster:// in place of redis:// in the url of [redis]"
     assert "cluster" not in found
+    socket = findings(s, "-s", "redis.url=unix://" + masters.owner().socket)["version"]
+    assert socket["do"] == "write url = cluster://HOST:PORT in [redis]"
 
 
 @pytest.mark.one_server("is about a server that is no node of a cluster")
@@ -141,11 +143,28 @@ def test_doctor_knows_a_single_server_behind_a_cluster_url(server, sup, journal)
     done = s.ctl("doctor", "q", "--json")
     found = json.loads(done.out)["findings"]
     assert [f["text"] for f in found if f["check"] == "cluster"] == [
-        "this is no cluster; write url = redis://127.0.0.1:%d/0" % server.port]
+        "this is no cluster; in the url write redis:// in place of cluster://"]
+    two = "-s", "redis.url=cluster://127.0.0.1:%d,127.0.0.1:1" % server.port
+    assert findings(s, *two)["cluster"]["text"].endswith(", and one host alone")
     assert [f for f in found if f["check"] == "slot" or "cluster support" in f["text"]] == []
     assert [f["text"] for f in found if f["check"] == "partitions"] == [
         "concurrency 2 is lower than the 3 partitions: a task may wait up to a second for a worker "
         "to come round", "3, and nothing is left in other streams"]
+
+
+def test_doctor_keeps_tls_and_password_of_a_url_whose_scheme_is_to_be_another(sup, tmp_path):
+    certs = Certs(tmp_path)
+    one = TlsServer(tmp_path, certs)
+    try:
+        one.r.config_set("requirepass", "p")
+        url = one.tls_url().replace("rediss://", "clusters://:p@")
+        done = sup(start=False).ctl("-s", "redis.url=" + url, "-s", "redis.tls_ca_file=" +
+                                    certs.crt("ca"), "doctor", "q", "--json", config=False)
+        found = {f["check"]: f["text"] for f in json.loads(done.out)["findings"]}
+        assert found["cluster"] == (
+            "this is no cluster; in the url write rediss:// in place of clusters://")
+    finally:
+        one.close()
 
 
 def test_the_documented_permissions_will_do(masters, sup, journal):
@@ -187,6 +206,9 @@ def test_tls(tmp_path, sup, journal):
         home.wait_empty("q")
         assert s.workers()[0]["redis"] == "rediss://127.0.0.1:%d/0" % home.port
         assert json.loads(s.ctl("stats", "q", "--json", check=0).out)["done"] == 1
+        plain = findings(s, "-s", "redis.url=rediss://127.0.0.1:%d" % home.port, "-s",
+                         "redis.tls_ca_file=" + certs.crt("ca"))["version"]
+        assert plain["do"] == "write clusters:// in place of rediss:// in the url of [redis]"
     finally:
         made.close()
 
