@@ -1,6 +1,9 @@
 /* tls_context.c - see tls_context.h. */
+#include <ctype.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +17,7 @@ struct stamp {
 	ino_t ino;
 	off_t size;
 	struct timespec changed;
+	uint64_t entries; /* of a directory: a hash of what it has */
 };
 
 enum { CA_FILE, CA_DIR, CERT_FILE, KEY_FILE, N_FILES };
@@ -70,6 +74,48 @@ static const struct tls_module *load(char why[TLS_WHY_MAX])
 
 /* ------------------------------------------------------------------ the files */
 
+/* FNV-1a. */
+static uint64_t hash(uint64_t h, const void *data, size_t len)
+{
+	for (const unsigned char *p = data; len > 0; len--)
+		h = (h ^ *p++) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+/* "5ed36f99.0": OpenSSL opens no others. */
+static bool is_ca_name(const char *name)
+{
+	for (int i = 0; i < 8; i++)
+		if (!isxdigit((unsigned char)name[i]))
+			return false;
+	return name[8] == '.';
+}
+
+/* The directory's own time does not tell that a file in it, or where a link leads, was written
+ * anew. The sum, for the order of what is read is of no account. */
+static uint64_t hash_entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	const struct dirent *entry;
+	uint64_t sum = 0;
+	struct stat st;
+
+	while (dir && (entry = readdir(dir)) != NULL) {
+		uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+		if (!is_ca_name(entry->d_name) || fstatat(dirfd(dir), entry->d_name, &st, 0) != 0)
+			continue;
+		h = hash(h, entry->d_name, strlen(entry->d_name));
+		h = hash(h, &st.st_dev, sizeof(st.st_dev));
+		h = hash(h, &st.st_ino, sizeof(st.st_ino));
+		h = hash(h, &st.st_size, sizeof(st.st_size));
+		sum += hash(h, &st.st_mtim, sizeof(st.st_mtim));
+	}
+	if (dir)
+		closedir(dir);
+	return sum;
+}
+
 static struct stamp stamp_of(const char *path)
 {
 	struct stat st;
@@ -89,6 +135,8 @@ static void take_stamps(const struct tls_settings *s, struct stamp out[N_FILES])
 {
 	out[CA_FILE] = stamp_of(s->ca_file);
 	out[CA_DIR] = stamp_of(s->ca_dir);
+	if (s->ca_dir)
+		out[CA_DIR].entries = hash_entries(s->ca_dir);
 	out[CERT_FILE] = stamp_of(s->cert_file);
 	out[KEY_FILE] = stamp_of(s->key_file);
 }

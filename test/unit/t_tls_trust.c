@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include "tls_fixture.h"
 
@@ -169,6 +171,55 @@ static void test_a_changed_ca_file_is_read_at_the_next_connection(void **state)
 	falls(t, "signed by no CA");
 }
 
+/* Writes it in the place where it is: its directory does not change by that. */
+static void overwrite_pem(const char *path, X509 *cert)
+{
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	assert_int_equal(PEM_write_X509(f, cert), 1);
+	fclose(f);
+}
+
+static void
+test_a_file_of_tls_ca_dir_that_is_overwritten_is_read_at_the_next_connection(void **state)
+{
+	static const struct timespec long_ago[] = {{1000, 0}, {1000, 0}};
+	struct tls_fixture *t = *state;
+	X509 *first = fake_cert(t->key, "fake redis", "IP:127.0.0.1", -60, DAY_S);
+	X509 *second = fake_cert(t->key, "fake redis", "IP:127.0.0.1", -120, DAY_S);
+	char dir[80], link[100], file[100];
+	struct stat before, after;
+
+	snprintf(dir, sizeof(dir), "%s/cas", t->x.dir);
+	snprintf(file, sizeof(file), "%s/cas/redis.pem", t->x.dir);
+	snprintf(link, sizeof(link), "%s/cas/%08lx.0", t->x.dir, X509_subject_name_hash(first));
+	assert_int_equal(mkdir(dir, 0700), 0);
+	overwrite_pem(file, first);
+	assert_int_equal(utimensat(AT_FDCWD, file, long_ago, 0), 0);
+	assert_int_equal(symlink("redis.pem", link), 0); /* as openssl rehash does */
+	t->x.conf.tls_ca_file = NULL;
+	t->x.conf.tls_ca_dir = dir;
+	SSL_CTX_use_certificate(t->front.ctx, first);
+	fixture_ready(&t->x);
+	works(t);
+	SSL_CTX_use_certificate(t->front.ctx, second);
+	reconnect(t);
+	falls(t, "TLS: ");
+	assert_int_equal(stat(dir, &before), 0);
+	overwrite_pem(file, second);
+	assert_int_equal(stat(dir, &after), 0);
+	assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof(before.st_mtim));
+	reconnect(t);
+	assert_true(run_until(t->x.loop, &t->x.n_ready, 1));
+	works(t);
+	unlink(link);
+	unlink(file);
+	rmdir(dir);
+	X509_free(first);
+	X509_free(second);
+}
+
 /* Half a file, or none, in the middle of a deploy. */
 static void test_a_bad_file_leaves_the_certificates_that_were_read(void **state)
 {
@@ -236,6 +287,8 @@ int main(void)
 		TLS_TEST(test_silence_is_a_failure_in_time),
 		TLS_TEST(test_a_plain_link_to_a_tls_port_says_so),
 		TLS_TEST(test_a_changed_ca_file_is_read_at_the_next_connection),
+		TLS_TEST(
+			test_a_file_of_tls_ca_dir_that_is_overwritten_is_read_at_the_next_connection),
 		TLS_TEST(test_a_bad_file_leaves_the_certificates_that_were_read),
 		TLS_TEST(test_files_that_are_wrong_from_the_start),
 	};
