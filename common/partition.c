@@ -41,12 +41,22 @@ static size_t n_digits(struct slice s, size_t from)
 	return n;
 }
 
+/* A number that has 64 bits. */
+static bool is_number(const char *digits, size_t n)
+{
+	static const char max[] = "18446744073709551615";
+
+	return n > 0 &&
+	       (n < sizeof(max) - 1 || (n == sizeof(max) - 1 && memcmp(digits, max, n) <= 0));
+}
+
 bool partition_is_entry_id(struct slice id)
 {
 	size_t ms = n_digits(id, 0);
 
-	return ms > 0 && ms + 1 < id.len && id.data[ms] == '-' &&
-	       n_digits(id, ms + 1) == id.len - ms - 1;
+	return ms + 1 < id.len && id.data[ms] == '-' && is_number(id.data, ms) &&
+	       n_digits(id, ms + 1) == id.len - ms - 1 &&
+	       is_number(id.data + ms + 1, id.len - ms - 1);
 }
 
 void partition_id_prefix(int i, int n, struct slice id, char out[PARTITION_PREFIX_MAX])

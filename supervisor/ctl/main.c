@@ -14,36 +14,64 @@ static const struct verb {
 	ctl_verb_fn *run;
 	size_t min, max; /* arguments */
 	const char *usage;
+	uint32_t takes; /* OPT_BIT()s */
 } verbs[] = {
-	{{"status", "list", "ls"}, verb_status, 0, 0, "status [--json] [--watch]"},
-	{{"jlist", "prettylist"}, verb_jlist, 0, 0, "jlist"},
-	{{"monit"}, verb_monit, 0, 0, "monit"},
-	{{"describe", "desc"}, verb_describe, 1, 1, "describe [QUEUE/]N"},
-	{{"logs", "log"}, verb_logs, 0, 1, "logs [-f] [-n LINES] [--task ID] [[QUEUE/]N]"},
-	{{"reload"}, verb_reload, 0, 0, "reload [--no-wait]"},
-	{{"stop"}, verb_stop, 0, 1, "stop [QUEUE|[QUEUE/]N]"},
-	{{"start"}, verb_start, 0, 1, "start [QUEUE|[QUEUE/]N]"},
-	{{"restart"}, verb_restart, 1, 1, "restart QUEUE|[QUEUE/]N"},
-	{{"scale"}, verb_scale, 1, 2, "scale [QUEUE] N|+N|-N"},
-	{{"quiet"}, verb_quiet, 0, 0, "quiet"},
-	{{"resume"}, verb_resume, 0, 0, "resume"},
-	{{"reopen-logs", "reloadLogs"}, verb_reopen, 0, 0, "reopen-logs"},
-	{{"kill"}, verb_kill, 0, 0, "kill [--fast]"},
-	{{"ping"}, verb_ping, 0, 0, "ping"},
-	{{"startup"}, verb_startup, 0, 1, "startup"},
-	{{"push"},
+	{{"status", "list", "ls", 0},
+	 verb_status,
+	 0,
+	 0,
+	 "status [--json] [--watch]",
+	 OPT_BIT(OPT_WATCH)},
+	{{"jlist", "prettylist"}, verb_jlist, 0, 0, "jlist", 0},
+	{{"monit"}, verb_monit, 0, 0, "monit", OPT_BIT(OPT_WATCH)},
+	{{"describe", "desc"}, verb_describe, 1, 1, "describe [QUEUE/]N", 0},
+	{{"logs", "log", 0},
+	 verb_logs,
+	 0,
+	 1,
+	 "logs [-f] [-n LINES] [--task ID] [[QUEUE/]N]",
+	 OPT_BIT(OPT_FOLLOW) | OPT_BIT(OPT_N_LINES) | OPT_BIT(OPT_TASK)},
+	{{"reload"}, verb_reload, 0, 0, "reload [--no-wait]", 0},
+	{{"stop"}, verb_stop, 0, 1, "stop [QUEUE|[QUEUE/]N]", 0},
+	{{"start"}, verb_start, 0, 1, "start [QUEUE|[QUEUE/]N]", 0},
+	{{"restart"}, verb_restart, 1, 1, "restart QUEUE|[QUEUE/]N", 0},
+	{{"scale"}, verb_scale, 1, 2, "scale [QUEUE] N|+N|-N", 0},
+	{{"quiet"}, verb_quiet, 0, 0, "quiet", 0},
+	{{"resume"}, verb_resume, 0, 0, "resume", 0},
+	{{"reopen-logs", "reloadLogs"}, verb_reopen, 0, 0, "reopen-logs", 0},
+	{{"kill"}, verb_kill, 0, 0, "kill [--fast]", OPT_BIT(OPT_FAST)},
+	{{"ping"}, verb_ping, 0, 0, "ping", 0},
+	{{"startup"}, verb_startup, 0, 1, "startup", 0},
+	{{"push", 0},
 	 verb_push,
 	 1,
 	 2,
-	 "push QUEUE [--field K=V]... [--key KEY|--partition I] [--wait] [PAYLOAD|-|--lines]"},
-	{{"stats"}, verb_stats, 0, 1, "stats [QUEUE] [--partitions] [--json]"},
-	{{"audit"}, verb_audit, 1, 1, "audit QUEUE"},
-	{{"doctor"}, verb_doctor, 0, 1, "doctor [QUEUE] [--json]"},
-	{{"show"}, verb_show, 1, 2, "show QUEUE ID [--json]"},
-	{{"pending"}, verb_pending, 1, 1, "pending QUEUE [--json]"},
-	{{"dead"}, verb_dead, 2, SIZE_MAX, "dead list|show|retry|drop QUEUE [ID...|--all]"},
-	{{"held"}, verb_held, 2, SIZE_MAX, "held list|show|release|drop QUEUE [ID...|--all]"},
-	{{"flush"}, verb_flush, 0, SIZE_MAX, "flush"},
+	 "push QUEUE [--field K=V]... [--key KEY|--partition I] [--wait] [PAYLOAD|-|--lines]",
+	 OPT_BIT(OPT_FIELD) | OPT_BIT(OPT_KEY) | OPT_BIT(OPT_PARTITION) | OPT_BIT(OPT_WAIT) |
+		 OPT_BIT(OPT_LINES)},
+	{{"stats", 0},
+	 verb_stats,
+	 0,
+	 1,
+	 "stats [QUEUE] [--partitions] [--json]",
+	 OPT_BIT(OPT_PARTITIONS)},
+	{{"audit"}, verb_audit, 1, 1, "audit QUEUE", 0},
+	{{"doctor"}, verb_doctor, 0, 1, "doctor [QUEUE] [--json]", 0},
+	{{"show"}, verb_show, 1, 2, "show QUEUE ID [--json]", 0},
+	{{"pending"}, verb_pending, 1, 1, "pending QUEUE [-n N] [--json]", OPT_BIT(OPT_N_LINES)},
+	{{"dead", 0},
+	 verb_dead,
+	 2,
+	 SIZE_MAX,
+	 "dead list|show|retry|drop QUEUE [ID...|--all]",
+	 OPT_BIT(OPT_N_LINES) | OPT_BIT(OPT_ALL)},
+	{{"held", 0},
+	 verb_held,
+	 2,
+	 SIZE_MAX,
+	 "held list|show|release|drop QUEUE [ID...|--all]",
+	 OPT_BIT(OPT_N_LINES) | OPT_BIT(OPT_ALL)},
+	{{"flush"}, verb_flush, 0, SIZE_MAX, "flush", OPT_BIT(OPT_ALL)},
 };
 
 static const char help[] =
@@ -138,6 +166,8 @@ static int run(const struct options *o, struct err *e)
 		return usage(o, e);
 	if (o->n_args < v->min || o->n_args > v->max)
 		return err_set(e, EXIT_USAGE, "usage: redisqctl %s", v->usage);
+	if (options_check(o, o->verb, v->takes, e) != 0)
+		return -1;
 	rc = target_init(&c.target, o, e);
 	if (rc == 0)
 		rc = v->run(&c, e);
@@ -159,6 +189,7 @@ int main(int argc, char **argv)
 	rc = options_parse(&o, argc, argv, &e);
 	if (rc == 0)
 		rc = run(&o, &e);
+	blank_controls(e.text); /* it may quote what came from Redis */
 	if (rc != 0 && e.text[0])
 		fprintf(stderr, "redisqctl: %s\n", e.text);
 	options_release(&o);

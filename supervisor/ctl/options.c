@@ -4,27 +4,6 @@
 #include "options.h"
 #include "suggest.h"
 
-enum option_id {
-	OPT_CONF,
-	OPT_SET,
-	OPT_FIELD,
-	OPT_TASK,
-	OPT_KEY,
-	OPT_PARTITION,
-	OPT_PARTITIONS,
-	OPT_N_LINES,
-	OPT_LINES,
-	OPT_JSON,
-	OPT_WATCH,
-	OPT_FOLLOW,
-	OPT_NO_WAIT,
-	OPT_WAIT,
-	OPT_ALL,
-	OPT_FAST,
-	OPT_HELP,
-	OPT_VERSION,
-};
-
 static const struct spec {
 	const char *name;
 	enum option_id id;
@@ -210,6 +189,7 @@ static int take_option(struct options *o, int argc, char **argv, int i, struct e
 	} else if (value) {
 		return err_set(e, EXIT_USAGE, "%.*s takes no value", (int)len, arg);
 	}
+	o->said[id] = spec->name;
 	return apply(o, id, value ? value : "", e) == 0 ? i : -1;
 }
 
@@ -236,6 +216,24 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 		} else {
 			o->args[o->n_args++] = argv[i];
 		}
+	}
+	return 0;
+}
+
+int options_check(const struct options *o, const char *verb, uint32_t takes, struct err *e)
+{
+	takes |= OPT_BIT(OPT_CONF) | OPT_BIT(OPT_SET) | OPT_BIT(OPT_JSON) | OPT_BIT(OPT_NO_WAIT) |
+		 OPT_BIT(OPT_HELP) | OPT_BIT(OPT_VERSION);
+	for (unsigned id = 0; id < OPT_N; id++) {
+		if (!o->said[id] || (takes & OPT_BIT(id)))
+			continue;
+		if (id == OPT_PARTITION)
+			return err_set(e, EXIT_USAGE,
+				       "%s takes no --partition; one partition by itself is called "
+				       "QUEUE:%d",
+				       verb, o->partition);
+		return err_set(e, EXIT_USAGE, "%s takes no %s; see redisqctl --help", verb,
+			       o->said[id]);
 	}
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "entry.h"
 #include "keys.h"
 #include "out.h"
+#include "partition.h"
 #include "reach.h"
 #include "redis.h"
 #include "table.h"
@@ -327,7 +328,7 @@ static int find_letter(struct letters *l, const char *text, struct letter *lette
 	int part = parts_read_id(&l->parts, text, &id);
 
 	*letter = (struct letter){0};
-	if (strspn(id, "0123456789-") == strlen(id) &&
+	if (partition_is_entry_id(slice_str(id)) &&
 	    find_in(l, find_entry, part, id, letter, e) != 0)
 		return -1;
 	if (!letter->entry && find_in(l, find_task, part, id, letter, e) != 0)
@@ -498,6 +499,7 @@ static int act(struct letters *l, bool drop, struct err *e)
 	const struct options *o = l->ctl->options;
 	struct totals sum = {0};
 	struct buf without = BUF_INIT;
+	struct err away = {0};
 	int rc;
 
 	if (o->all == (l->n_ids > 0))
@@ -508,15 +510,17 @@ static int act(struct letters *l, bool drop, struct err *e)
 		out_print(drop ? "dropped %lld %s task%s of %s\n"
 			       : "%lld %s task%s put back on %s, as attempt 1\n",
 			  (long long)sum.n_done, l->word, sum.n_done == 1 ? "" : "s", l->queue);
-	if (rc == 0 && sum.n_refused)
-		return err_set(e, EXIT_FORCED, "%lld could not be put back: %s",
-			       (long long)sum.n_refused, sum.refused);
-	if (rc == 0) {
-		reach_add_remark(&l->reach, &l->parts, &without);
-		out_write(&without);
-		rc = reach_end(&l->reach, e);
-	}
+	if (rc != 0)
+		return rc;
+	reach_add_remark(&l->reach, &l->parts, &without);
+	out_write(&without);
 	buf_release(&without);
+	rc = reach_end(&l->reach, &away);
+	if (sum.n_refused)
+		return err_set(e, rc ? away.code : EXIT_FORCED,
+			       "%lld could not be put back: %s%s%.300s", (long long)sum.n_refused,
+			       sum.refused, rc ? "; " : "", away.text);
+	*e = away;
 	return rc;
 }
 
@@ -544,12 +548,17 @@ static int verb_letters(struct ctl *c, bool held, struct err *e)
 			    .ids = o->args + 2,
 			    .n_ids = o->n_args - 2};
 	const char *what = o->args[0];
+	enum option_id takes = strcmp(what, "list") == 0 ? OPT_N_LINES : OPT_ALL;
+	char verb[16];
 	int rc;
 
 	if (strcmp(what, "list") != 0 && strcmp(what, "show") != 0 && strcmp(what, "drop") != 0 &&
 	    strcmp(what, l.again) != 0)
 		return err_set(e, EXIT_USAGE, "usage: redisqctl %s list|show|%s|drop QUEUE [ID...]",
 			       l.word, l.again);
+	snprintf(verb, sizeof(verb), "%s %s", l.word, what);
+	if (options_check(o, verb, strcmp(what, "show") == 0 ? 0 : OPT_BIT(takes), e) != 0)
+		return -1;
 	l.redis = redis_open_parts(&c->target, l.queue, &l.parts, e);
 	if (!l.redis)
 		return -1;

@@ -11,6 +11,7 @@
 #include "entry.h"
 #include "keys.h"
 #include "out.h"
+#include "partition.h"
 #include "reach.h"
 #include "redis.h"
 
@@ -44,21 +45,6 @@ struct search {
 		struct slice text; /* borrowed; .data NULL: none */
 	} left[N_LEFT];
 };
-
-/* N, N-N: what XRANGE takes as an id. */
-static bool looks_like_id(const char *id)
-{
-	size_t n = strspn(id, "0123456789");
-
-	if (n == 0 || n > 20)
-		return false;
-	if (id[n] == '-') {
-		size_t m = strspn(id + n + 1, "0123456789");
-
-		return m > 0 && m <= 20 && id[n + 1 + m] == '\0';
-	}
-	return id[n] == '\0';
-}
 
 static void found(struct search *s, const char *place, redisReply *reply, const redisReply *entry)
 {
@@ -341,8 +327,9 @@ static void tell(const struct search *s, const struct where *w)
 	buf_adds(&out, w->state);
 	out_colour(&out, OUT_PLAIN);
 	if (w->consumer) {
-		buf_addf(&out, "  by %s, delivery %lld, last sign of life ", w->consumer,
-			 (long long)w->deliveries);
+		buf_adds(&out, "  by ");
+		out_bytes(&out, slice_str(w->consumer), VALUE_MAX);
+		buf_addf(&out, ", delivery %lld, last sign of life ", (long long)w->deliveries);
 		if (w->idle_ms > INT64_C(100000000000)) {
 			buf_adds(&out, "never (given back: the next free worker takes it)");
 		} else {
@@ -460,7 +447,7 @@ static struct search *searches_new(struct reach *x, const struct parts *p, int p
 					.conf = &p->v[i],
 					.part = i,
 					.id = id,
-					.is_entry_id = looks_like_id(id),
+					.is_entry_id = partition_is_entry_id(slice_str(id)),
 					.e = e};
 		keys_init(&v[(*n)++].keys, p->v[i].name);
 	}

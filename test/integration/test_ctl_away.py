@@ -138,6 +138,18 @@ def test_letters_of_the_partitions_that_can_be_reached(away, masters):
     assert "2 dead tasks put back" in done.out and waiting(masters, q, lost) == {a: 2, b: 2, c: 2}
 
 
+def test_letters_that_cannot_go_back_hide_no_partition_that_is_away(away, masters):
+    """The exit status was 1, and nothing said that some had not been looked at."""
+    ctl, q, lost = away
+    bad = min(set(range(N)) - set(lost))
+    masters.owner("%s:%d" % (q, bad)).r.xadd("{%s:%d}:dead" % (q, bad), {
+        "redisq.id": "gone", "redisq.reason": "body_missing", "redisq.died_at": 1}, id="11-0")
+    done = ctl("dead", "retry", q, "--all", check=69)
+    assert "3 dead tasks put back" in done.out and without(q, lost) in done.out
+    assert "1 could not be put back: " in done.err and "cannot be reached: " in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_a_task_goes_to_the_next_partition_that_can_be_reached(away, masters):
     """A third of them was refused before."""
     ctl, q, lost = away

@@ -66,7 +66,9 @@ def raw_entries(server, name):
     ("pending",), ("dead", "list"), ("dead", "nosuch", "q"), ("held", "retry", "q", "1-0"),
     ("dead", "retry", "q"), ("dead", "drop", "q"), ("dead", "show", "q"), ("scale",),
     ("scale", "many"), ("push", "q", "--field", "x"), ("push", "q", "payload", "--lines"),
-    ("status", "-c"), ("logs", "-n", "x"), ("push", "a}b", "x"), ("stats",)])
+    ("status", "-c"), ("logs", "-n", "x"), ("push", "a}b", "x"), ("stats",),
+    ("dead", "list", "q", "--all"), ("dead", "show", "q", "1-0", "--all"), ("show", "q", "1-0", "-n", "1"),
+    ("stats", "q", "--watch"), ("audit", "q", "--partition", "1"), ("pending", "q", "--task", "x")])
 def test_usage_is_64(ctl, args):
     ctl.fails(64, *args)
 
@@ -395,6 +397,53 @@ def test_letters_drop(ctl, server, place):
     assert server.r.hget(key("q", "counters"), "dropped") == b"1"
     assert "dropped 1 %s task of q" % place in ctl.ok(place, "drop", "q", "--all")
     assert server.r.xlen(key("q", place)) == 0 and server.r.xlen("q") == 0
+
+
+@pytest.mark.parametrize("narrower", [("--partition", "0"), ("-n", "1"), ("--task", "7-7"),
+                                      ("--key", "x")])
+def test_what_is_said_of_all_letters_is_not_said_of_some(ctl, server, place, narrower):
+    """Options that did not concern these verbs were not looked at: all letters were dropped."""
+    add_letter(server, place, "7-7"), add_letter(server, place, "8-8")
+    for what in "drop", again(place):
+        err = ctl.fails(64, place, what, "q", "--all", *narrower)
+        assert "%s %s takes no %s; " % (place, what, narrower[0]) in err or \
+            "%s takes no %s; " % (place, narrower[0]) in err
+    assert server.r.xlen(key("q", place)) == 2 and server.r.xlen("q") == 0
+
+
+@pytest.mark.parametrize("task", ["2026-11-29", "2026", "-", "1-", "99999999999999999999-1", "1-2-3-4"])
+def test_a_task_id_of_digits_and_dashes_names_its_letter(ctl, server, place, task):
+    """It was asked for as the id of an entry, and Redis said that this is none."""
+    i = add_letter(server, place, task)
+    assert ctl.ok(place, "show", "q", task).startswith(i)
+    assert ctl.ok("show", "q", task)
+    assert "1 %s task put back" % place in ctl.ok(place, again(place), "q", task)
+
+
+def test_the_time_in_an_entry_id_names_no_letter(ctl, server, place):
+    """It was taken for all of that millisecond, and the first of them was dropped."""
+    i = add_letter(server, place, "mine")
+    ctl.fails(1, place, "drop", "q", i.split("-")[0])
+    assert server.r.xlen(key("q", place)) == 1
+    j = add_letter(server, place, i.split("-")[0])
+    assert "dropped 1" in ctl.ok(place, "drop", "q", i.split("-")[0])
+    assert [e for e, _ in raw_entries(server, key("q", place))] == [i] != [j]
+
+
+@pytest.mark.parametrize("how", ["letter", "consumer"])
+def test_what_others_wrote_does_not_steer_the_terminal(ctl, server, how):
+    evil = "a\x1b]0;title\x07\x1b[2Jb"
+    if how == "letter":
+        i = add_letter(server, "dead", evil)
+        said = [ctl.ok("dead", "list", "q"), ctl.ok("dead", "show", "q", i), ctl.ok("show", "q", i),
+                ctl.fails(1, "dead", "show", "q", evil + "x"), ctl.fails(64, evil)]
+    else:
+        server.r.xgroup_create("q", "redisq", mkstream=True)
+        i = server.r.xadd("q", {"payload": "x"}).decode()
+        server.r.xreadgroup("redisq", evil, {"q": ">"}, count=1)
+        said = [ctl.ok("pending", "q"), ctl.ok("show", "q", i)]
+    for text in said:
+        assert "\x1b" not in text and "\x07" not in text and "title" in text
 
 
 def test_all_letters_again(ctl, server, place):

@@ -85,6 +85,43 @@ static void test_values(void **state)
 	options_release(&o);
 }
 
+static void test_an_option_that_a_verb_does_not_take_is_refused(void **state)
+{
+	static const struct {
+		const char *words[ARGS_MAX];
+		uint32_t takes;
+		const char *says; /* NULL = it is taken */
+	} cases[] = {
+		{{"ctl", "ping", "-c", "x", "-s", "a.b=c", "--json", "--no-wait"}, 0, NULL},
+		{{"ctl", "logs", "-f", "-n", "3"},
+		 OPT_BIT(OPT_FOLLOW) | OPT_BIT(OPT_N_LINES),
+		 NULL},
+		{{"ctl", "logs", "--lines", "3"}, OPT_BIT(OPT_N_LINES), NULL},
+		{{"ctl", "logs", "--lines", "3"}, 0, "logs takes no --lines; see"},
+		{{"ctl", "dead", "drop", "q", "--all", "--partition", "2"},
+		 OPT_BIT(OPT_ALL),
+		 "takes no --partition; one partition by itself is called QUEUE:2"},
+		{{"ctl", "push", "q", "--lines"}, 0, "push takes no --lines"},
+		{{"ctl", "ping", "-w"}, 0, "ping takes no -w"},
+		{{"ctl", "ping", "--key=a"}, 0, "ping takes no --key"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct options o;
+		struct err e = {0};
+
+		assert_int_equal(parse(&o, cases[i].words, &e), 0);
+		assert_int_equal(options_check(&o, o.verb, cases[i].takes, &e),
+				 cases[i].says ? -1 : 0);
+		if (cases[i].says) {
+			assert_non_null(strstr(e.text, cases[i].says));
+			assert_int_equal(e.code, EXIT_USAGE);
+		}
+		options_release(&o);
+	}
+}
+
 /* --lines is a word of push, and has a number in pm2's logs. */
 static void test_lines(void **state)
 {
@@ -146,6 +183,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_an_option_that_a_verb_does_not_take_is_refused),
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_refused),
 	};
