@@ -45,4 +45,13 @@ static inline int64_t max_i64(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+/* In a text that is another's, control bytes become blanks: it is part of one line, and steers no
+ * terminal. */
+static inline void blank_controls(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = ' ';
+}
+
 #endif

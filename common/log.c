@@ -60,9 +60,7 @@ static void say(enum log_level level, const char *fmt, va_list ap)
 
 	if (log_enabled(level)) {
 		buf_vaddf(&text, fmt, ap);
-		for (size_t i = 0; i < text.len; i++)
-			if (text.data[i] == '\n')
-				text.data[i] = ' ';
+		blank_controls(text.data);
 		the.write(the.arg, level, text.data, text.len);
 		buf_release(&text);
 	}

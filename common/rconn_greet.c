@@ -16,8 +16,21 @@ static const char *const step_names[] = {
 static const char *const temporary[] = {
 	"LOADING", "MASTERDOWN", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "ERR max number of clients",
 };
-/* Needs a person. */
-static const char *const denied[] = {"NOAUTH", "WRONGPASS", "DENIED", "ERR invalid password"};
+/* Needs a person, and what that one can do. The others are refusals only of what cannot be done
+ * without. */
+static const struct {
+	const char *begins, *what_to_do;
+	bool always;
+} denied[] = {
+	{"NOAUTH", "set password or password_file in [redis]", true},
+	{"WRONGPASS", "check username, password or password_file in [redis]", true},
+	{"ERR invalid password", "check password or password_file in [redis]", true},
+	{"DENIED", "set a password there, or protected-mode no", true},
+	{"ERR AUTH", "it has no password: leave it out", false},
+	{"ERR Client sent AUTH", "it has no password: leave it out", false},
+	{"ERR DB index", "take one that it has, 0 for instance", false},
+	{"NOPERM", "its user needs that permission", false},
+};
 
 static void add_words(struct buf *out, int argc, const char *const *words)
 {
@@ -83,12 +96,20 @@ void greet_begin(struct greet *g, const struct redis_addr *a, const char *name, 
 	}
 }
 
-static bool begins_with_one_of(const char *text, const char *const *words, size_t n)
+static bool is_temporary(const char *text)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strncmp(text, words[i], strlen(words[i])) == 0)
+	for (size_t i = 0; i < ARRAY_LEN(temporary); i++)
+		if (strncmp(text, temporary[i], strlen(temporary[i])) == 0)
 			return true;
 	return false;
+}
+
+static int find_denied(const char *text)
+{
+	for (size_t i = 0; i < ARRAY_LEN(denied); i++)
+		if (strncmp(text, denied[i].begins, strlen(denied[i].begins)) == 0)
+			return (int)i;
+	return -1;
 }
 
 static enum greet_verdict judge_error(struct greet *g, enum greet_step step, const redisReply *r,
@@ -96,18 +117,21 @@ static enum greet_verdict judge_error(struct greet *g, enum greet_step step, con
 {
 	char text[RCONN_WHY_MAX];
 	bool needed = step == GREET_AUTH || step == GREET_ROLE || step == GREET_SELECT;
-	bool for_now = begins_with_one_of(r->str, temporary, ARRAY_LEN(temporary));
+	bool for_now = is_temporary(r->str);
+	int row = find_denied(r->str);
 
 	if (step == GREET_KEY &&
 	    (strncmp(r->str, "MOVED ", 6) == 0 || strncmp(r->str, "ASK ", 4) == 0)) {
 		resp_error_text(r, NULL, why);
 		return GREET_MOVED;
 	}
-	if (!needed && !for_now && !begins_with_one_of(r->str, denied, ARRAY_LEN(denied)))
+	if (!needed && !for_now && (row < 0 || !denied[row].always))
 		return GREET_MORE; /* refused, and we can live without it */
 	resp_error_text(r, g->password, text);
-	snprintf(why, RCONN_WHY_MAX, "%.*s: %.200s", (int)strlen(step_names[step]),
-		 step_names[step], text);
+	if (row >= 0 && text[0] && text[strlen(text) - 1] == '.')
+		text[strlen(text) - 1] = '\0'; /* the sentence goes on */
+	snprintf(why, RCONN_WHY_MAX, "%s: %.200s%s%s", step_names[step], text, row < 0 ? "" : "; ",
+		 row < 0 ? "" : denied[row].what_to_do);
 	if (step == GREET_SELECT && strstr(r->str, "cluster mode"))
 		return GREET_NO_DB;
 	return for_now ? GREET_WAIT : GREET_DENIED;

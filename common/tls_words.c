@@ -20,9 +20,7 @@ static void say(char why[TLS_WHY_MAX], const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(why, TLS_WHY_MAX, fmt, ap);
 	va_end(ap);
-	for (char *p = why; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = '?';
+	blank_controls(why);
 }
 
 /* ------------------------------------------------------------------ certificates */

@@ -88,9 +88,7 @@ static void take_error(struct answer *a, struct slice error)
 	if (!jtext_is_string(error))
 		return;
 	jtext_text(error, a->error, sizeof(a->error));
-	for (char *p = a->error; *p; p++)
-		if (*p == '\n' || *p == '\r')
-			*p = ' ';
+	blank_controls(a->error);
 }
 
 int answer_line(struct answer *a, struct slice line, char why[128])

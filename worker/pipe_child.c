@@ -105,10 +105,7 @@ void pipe_child_fault(struct pipe_child *c, const char *what)
 	if (c->fault[0] || c->state >= PIPE_KILLED || c->is_dead)
 		return;
 	snprintf(c->fault, sizeof(c->fault), "%s", what);
-	/* It may quote the child, and becomes a line of the log. */
-	for (char *p = c->fault; *p; p++)
-		if ((unsigned char)*p < ' ')
-			*p = '?';
+	blank_controls(c->fault); /* it may quote the child */
 	log_warning("child %d (pid %d): %s: SIGKILL", c->number, (int)c->child.pid, c->fault);
 	pipe_child_step(c, PIPE_ON_KILL);
 	signal_group(c, SIGKILL);

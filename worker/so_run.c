@@ -200,12 +200,14 @@ static void say_reason(const struct so_run *run, enum exec_stop why, struct outc
 {
 	if (o->kind == OUTCOME_DONE || why != EXEC_NOT_STOPPED)
 		return;
-	if (run->result.error[0])
+	if (run->result.error[0]) {
 		snprintf(o->error, sizeof(o->error), "%s", run->result.error);
-	else if (run->returned != 0)
+		blank_controls(o->error);
+	} else if (run->returned != 0) {
 		snprintf(o->error, sizeof(o->error), "returned %d", run->returned);
-	else
+	} else {
 		snprintf(o->error, sizeof(o->error), "asked for by the handler");
+	}
 }
 
 static void keep_result(struct so_run *run, struct outcome *o)

@@ -62,7 +62,10 @@ void table_free(struct table *t)
 
 void table_cell(struct table *t, const char *text)
 {
-	add_cell(t)->text = xstrdup(text);
+	struct cell *c = add_cell(t);
+
+	c->text = xstrdup(text);
+	blank_controls(c->text);
 }
 
 void table_cellf(struct table *t, const char *fmt, ...)

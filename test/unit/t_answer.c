@@ -32,6 +32,8 @@ static void test_lines(void **state)
 		{"{\"type\":\"snooze\",\"delay_ms\":1.5e3}", ANSWER_SNOOZE, 1500, ""},
 		{"{\"type\":\"snooze\",\"delay_ms\":31622400000}", ANSWER_SNOOZE, 31622400000, ""},
 		{"{\"type\":\"dead\",\"error\":\"a\\nb\\rc\"}", ANSWER_DEAD, -1, "a b c"},
+		{"{\"type\":\"dead\",\"error\":\"a\\u001b[2Jb\\t\\u007f\"}", ANSWER_DEAD, -1,
+		 "a [2Jb  "},
 		{"{\"type\":\"dead\",\"error\":17}", ANSWER_DEAD, -1, ""},
 		{"{\"type\":\"progress\",\"value\":5}", ANSWER_PROGRESS, -1, ""},
 		{"{\"type\":\"checkpoint\",\"value\":{\"at\":9},\"delay_ms\":-1}",

@@ -60,12 +60,14 @@ static const struct {
 	const char *why; /* what people read */
 } refusals[] = {
 	{"AUTH", "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
-	 "AUTH: WRONGPASS invalid username-password pair or user is disabled."},
+	 "AUTH: WRONGPASS invalid username-password pair or user is disabled; check username, "
+	 "password or password_file in [redis]"},
 	{"AUTH", "-ERR unknown command `AUTH`, with args beginning with: `ann`, `sesame`, \r\n",
 	 "AUTH: ERR unknown command `AUTH`"},
 	{"AUTH", "-ERR sesame is not the word\r\n", "AUTH: ERR *** is not the word"},
 	{"CLIENT SETNAME", "-NOAUTH Authentication required.\r\n",
-	 "CLIENT SETNAME: NOAUTH Authentication required."},
+	 "CLIENT SETNAME: NOAUTH Authentication required; set password or password_file in "
+	 "[redis]"},
 	{"PING", "-LOADING Redis is loading the dataset in memory\r\n",
 	 "PING: LOADING Redis is loading the dataset in memory"},
 	{"PING", "-MASTERDOWN Link with MASTER is down\r\n",

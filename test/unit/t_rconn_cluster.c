@@ -329,7 +329,10 @@ static void test_a_refused_password_is_said(void **state)
 	w->exists[1] = "-NOAUTH Authentication required.\r\n";
 	start(w);
 	assert_true(run_until(w->x.loop, &w->x.n_down, 1));
-	assert_non_null(strstr(w->x.why, "EXISTS: NOAUTH Authentication required. (at 127.0.0.1:"));
+	assert_non_null(
+		strstr(w->x.why,
+		       "EXISTS: NOAUTH Authentication required; set password or password_file in "
+		       "[redis] (at 127.0.0.1:"));
 	assert_int_equal(w->nodes[2].n_clients, 1);
 }
 
