@@ -316,12 +316,15 @@ static const struct conf_row *find_row(enum conf_section s, const char *queue, c
 {
 	const struct conf_row *row = conf_row(s, key);
 	const char *near;
-	struct buf name = BUF_INIT;
+	struct buf name = BUF_INIT, shown = BUF_INIT;
 
 	if (row)
 		return row;
-	near = conf_row_suggest(s, key);
-	say_key(s, queue, key, &name);
+	buf_add(&shown, key, suggest_shown(key));
+	near = conf_row_suggest(s, shown.data);
+	if (key[shown.len])
+		buf_adds(&shown, "...");
+	say_key(s, queue, shown.data, &name);
 	if (near)
 		err_set(e, EXIT_CONFIG, "%s: %s: unknown key; did you mean %s?", where, name.data,
 			near);
@@ -329,6 +332,7 @@ static const struct conf_row *find_row(enum conf_section s, const char *queue, c
 		err_set(e, EXIT_CONFIG, "%s: %s: unknown key; redisq.ini(5) lists them", where,
 			name.data);
 	buf_release(&name);
+	buf_release(&shown);
 	return NULL;
 }
 

@@ -124,7 +124,9 @@ static void say_section(struct reader *r, const char *name)
 	suggest_try(&near, word.data, "supervisor");
 	suggest_try(&near, word.data, "redis");
 	suggest_try(&near, word.data, "queue");
-	if (near.word && strcmp(near.word, "queue") == 0)
+	if (strstr(name, "://")) /* a password may be in it */
+		complain(r, "a url for a section; write [redis], and url = ... below it");
+	else if (near.word && strcmp(near.word, "queue") == 0)
 		complain(r, "unknown section [%s]; did you mean [queue NAME]?", name);
 	else if (near.word)
 		complain(r, "unknown section [%s]; did you mean [%s]?", name, near.word);
@@ -411,19 +413,21 @@ int conf_read_snapshot(struct conf *c, int fd, struct buf *errs)
 
 static int say_assignment(const char *assignment, struct buf *errs)
 {
-	/* Not the value: it may be a secret. */
+	int shown = (int)suggest_shown(assignment);
+
 	buf_addf(errs,
-		 "-s %.*s: not SECTION.KEY=VALUE; write redis.url=..., supervisor.workers=..., "
+		 "-s%s%.*s: not SECTION.KEY=VALUE; write redis.url=..., supervisor.workers=..., "
 		 "queue.timeout=... or \"queue NAME.timeout=...\"\n",
-		 (int)strcspn(assignment, "="), assignment);
+		 shown ? " " : "", shown, assignment);
 	return -1;
 }
 
 /* SECTION.KEY=VALUE taken apart; `queue` is NULL for all of them. */
 struct assignment {
 	enum conf_section section;
-	char *queue; /* owned */
-	char *key;   /* owned */
+	char *queue;     /* owned */
+	char *key;       /* owned */
+	const char *dot; /* borrowed, as the next: between section and key */
 	const char *value;
 };
 
@@ -446,6 +450,7 @@ static bool parse_assignment(const char *text, struct assignment *a)
 	section = trim(slice_of(text, (size_t)(dot - text)));
 	key = trim(slice_of(dot + 1, (size_t)(eq - dot) - 1));
 	a->key = xmemdup0(key.data, key.len);
+	a->dot = dot;
 	a->value = eq + 1;
 	if (slice_eq_str(section, "supervisor")) {
 		a->section = CONF_SUPERVISOR;
@@ -477,7 +482,8 @@ int conf_read_assignment(struct conf *c, const char *assignment, struct buf *err
 	int rc;
 
 	if (parse_assignment(assignment, &a)) {
-		shown = xasprintf("-s %.*s", (int)strcspn(assignment, "="), assignment);
+		shown = xasprintf("-s %.*s%.*s", (int)(a.dot + 1 - assignment), assignment,
+				  (int)suggest_shown(a.key), a.key);
 		rc = conf_set(c, a.section, a.queue, a.key, a.value, CONF_FROM_FLAG, shown, &e);
 		if (rc < 0)
 			buf_addf(errs, "%s\n", e.text);

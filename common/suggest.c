@@ -70,3 +70,10 @@ void suggest_try(struct suggest *s, const char *typed, const char *candidate)
 		s->rank = rank;
 	}
 }
+
+size_t suggest_shown(const char *typed)
+{
+	size_t n = strcspn(typed, "=:/@ \t");
+
+	return strncmp(typed + n, "://", 3) == 0 ? 0 : n;
+}

@@ -1,5 +1,6 @@
 /*
- * suggest.h - "did you mean": the candidate nearest to a mistyped word. Plain code.
+ * suggest.h - "did you mean": the candidate nearest to a mistyped word; and how much of such a word
+ * may be shown. Plain code.
  */
 #ifndef REDISQ_SUGGEST_H
 #define REDISQ_SUGGEST_H
@@ -16,5 +17,9 @@ struct suggest {
 };
 
 void suggest_try(struct suggest *s, const char *typed, const char *candidate);
+
+/* With how many bytes `typed`, in the place of a name, is shown to people: a name ends at a blank,
+ * and at = : / and @, behind which a secret may be. Of a url, which may hold one, none. */
+size_t suggest_shown(const char *typed);
 
 #endif

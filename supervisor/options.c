@@ -125,7 +125,9 @@ static int take(struct options *o, int c, const char *what, struct err *e)
 	case ':':
 		return err_set(e, EXIT_USAGE, "%s needs a value; see --help", what);
 	default:
-		return err_set(e, EXIT_USAGE, "%s: no such option; see --help", what);
+		/* Behind a = there may be a secret. */
+		return err_set(e, EXIT_USAGE, "%.*s: no such option; see --help",
+			       (int)strcspn(what, "="), what);
 	}
 }
 
@@ -142,6 +144,15 @@ static int check_together(const struct options *o, struct err *e)
 	if (o->kind && !o->queue)
 		return err_set(e, EXIT_USAGE, "-k goes with -q QUEUE -- HANDLER");
 	return 0;
+}
+
+static int say_operand(const char *text, struct err *e)
+{
+	if (strstr(text, "://")) /* there may be a password in it */
+		return err_set(e, EXIT_USAGE, "a url goes after -s redis.url=; see --help");
+	return err_set(e, EXIT_USAGE,
+		       "%s: not an option; the handler goes after --, as in -q QUEUE -- %s", text,
+		       text);
 }
 
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
@@ -164,10 +175,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	}
 	if (optind < argc) {
 		if (strcmp(argv[optind - 1], "--") != 0)
-			return err_set(e, EXIT_USAGE,
-				       "%s: not an option; the handler goes after --, as in -q "
-				       "QUEUE -- %s",
-				       argv[optind], argv[optind]);
+			return say_operand(argv[optind], e);
 		o->handler = argv + optind;
 		o->handler_argc = argc - optind;
 	} else if (optind > 1 && strcmp(argv[optind - 1], "--") == 0) {

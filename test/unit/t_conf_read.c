@@ -41,6 +41,13 @@ static void test_messages(void **state)
 		{"[redis]\nulr = redis://h\n",
 		 "f:2: [redis] ulr: unknown key; did you mean url?\n"},
 		{"[redis]\n= x\n", "f:2: [redis] : unknown key; redisq.ini(5) lists them\n"},
+		/* What stands in the place of a name may have a secret in it. */
+		{"[redis]\npassword SECRET = x\n",
+		 "f:2: [redis] password...: unknown key; did you mean password?\n"},
+		{"[redis]\nurl redis://:SECRET@h/?db=1\n",
+		 "f:2: [redis] url...: unknown key; did you mean url?\n"},
+		{"[redis://:SECRET@h]\nx = y\n",
+		 "f:1: a url for a section; write [redis], and url = ... below it\n"},
 		{"[redis]\ntimeout = 5s\n",
 		 "f:2: [redis] timeout: unknown key; redisq.ini(5) lists them\n"},
 		{"[redsi]\nurl = x\nfoo = y\n",
@@ -321,7 +328,17 @@ static void test_assignments(void **state)
 		{".x=SECRET", "not SECTION.KEY=VALUE"},
 		{"redis.=SECRET", "not SECTION.KEY=VALUE"},
 		{"web.x=SECRET", "not SECTION.KEY=VALUE"},
-		{"", "not SECTION.KEY=VALUE"},
+		{"", "-s: not SECTION.KEY=VALUE"},
+		/* Forms in which the value stands where the name should. */
+		{"redis://:SECRET@host", "-s: not SECTION.KEY=VALUE"},
+		{"redis://:SECRET@host.example?db=1", "-s: not SECTION.KEY=VALUE"},
+		{"redis.url:redis://:SECRET@host", "-s redis.url: not SECTION.KEY=VALUE"},
+		{"user:SECRET@host", "-s user: not SECTION.KEY=VALUE"},
+		{"redis.password SECRET", "-s redis.password: not SECTION.KEY=VALUE"},
+		{"redis.password SECRET=",
+		 "-s redis.password: [redis] password...: unknown key; did you mean password?"},
+		{"redis.pass/SECRET=x", "-s redis.pass: [redis] pass...: unknown key"},
+		{"queue a.b.x:SECRET=x", "-s queue a.b.x: [queue a.b] x...: unknown key"},
 	};
 	struct conf *c = conf_new();
 

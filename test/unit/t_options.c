@@ -36,6 +36,8 @@ static const struct {
 } refused[] = {
 	{"-x", "-x: no such option"},
 	{"--frobnicate", "--frobnicate: no such option"},
+	{"--url=redis://:SECRET@h", "--url: no such option"},
+	{"redis://:SECRET@h", "a url goes after -s redis.url="},
 	{"-n", "-n needs a value"},
 	{"--queue", "needs a value"},
 	{"-k shell -q a -- x", "no such kind"},
@@ -59,6 +61,7 @@ static void usage_errors_say_what_to_do(void **state)
 		if (options_parse(&o, l.n, l.words, &e) == 0)
 			fail_msg("%s: accepted", refused[i].line);
 		assert_int_equal(e.code, EXIT_USAGE);
+		assert_null(strstr(e.text, "SECRET"));
 		if (!strstr(e.text, refused[i].error))
 			fail_msg("%s: \"%s\" without \"%s\"", refused[i].line, e.text,
 				 refused[i].error);

@@ -57,11 +57,36 @@ static void test_long(void **state)
 	assert_null(s.word);
 }
 
+static void test_no_more_of_a_word_is_shown_than_a_name_has(void **state)
+{
+	static const struct {
+		const char *typed;
+		size_t shown;
+	} cases[] = {
+		{"", 0},
+		{"timeout", 7},
+		{"redis.url", 9},
+		{"redis.url=redis://:SECRET@h", 9},
+		{"redis://:SECRET@h", 0},
+		{"password SECRET", 8},
+		{"password:SECRET", 8},
+		{"user:SECRET@h", 4},
+		{":SECRET", 0},
+		{"@SECRET", 0},
+		{"a/SECRET", 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		assert_int_equal(suggest_shown(cases[i].typed), cases[i].shown);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_no_more_of_a_word_is_shown_than_a_name_has),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
