@@ -43,29 +43,40 @@ static int ask_slots(struct doctor *d, struct spread *s)
 	return 0;
 }
 
+static int percent(int n, int of)
+{
+	return (200 * n + of) / (2 * of);
+}
+
 static void say(struct doctor *d, const struct parts *p, const struct spread *s,
 		const struct strv *where, const int *n)
 {
 	struct buf text = BUF_INIT;
 	int n_nodes = (int)max_i64(s->n_nodes, (int64_t)where->n);
 	int better = spread_better(s, p->queue->name, (int)p->n);
+	int most = 0;
 
-	for (size_t k = 0; k < where->n; k++)
+	for (size_t k = 0; k < where->n; k++) {
+		if (n[k] > most)
+			most = n[k];
 		buf_addf(&text, "%s%d at %s", k ? ", " : "", n[k], where->v[k]);
+	}
 	if ((int)where->n < n_nodes)
 		buf_addf(&text, ", none at %d of the %d nodes", n_nodes - (int)where->n, n_nodes);
-	if (!spread_is_lopsided(n, n_nodes, (int)p->n))
+	if (!spread_is_lopsided(n, n_nodes, (int)p->n)) {
 		finding_fine(d->f, "partitions", "%s", text.data);
-	else if (better)
-		finding_note(d->f, "partitions",
-			     "%s: the names decide, and more are spread more evenly, as with "
-			     "partitions = %d",
-			     text.data, better);
+		buf_release(&text);
+		return;
+	}
+	buf_addf(
+		&text,
+		": one node has %d%% of the queue, where %d%% is its share; the names decide, and ",
+		percent(most, (int)p->n), percent(1, n_nodes));
+	if (better)
+		buf_addf(&text, "they are spread more evenly with partitions = %d", better);
 	else
-		finding_note(d->f, "partitions",
-			     "%s: the names decide, another queue name may "
-			     "spread them more evenly",
-			     text.data);
+		buf_adds(&text, "another queue name may spread them more evenly");
+	finding_note(d->f, "partitions", "%s", text.data);
 	buf_release(&text);
 }
 

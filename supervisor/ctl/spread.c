@@ -16,7 +16,7 @@ bool spread_add(struct spread *s, int node, int64_t from, int64_t to)
 bool spread_is_lopsided(const int *n, int n_nodes, int n_parts)
 {
 	for (int i = 0; i < n_nodes && n_nodes > 1; i++)
-		if (n[i] == 0 || n[i] * n_nodes > 2 * n_parts)
+		if (n[i] == 0 || 2 * n[i] * n_nodes > 3 * n_parts)
 			return true;
 	return false;
 }

@@ -281,10 +281,23 @@ def test_doctor_finds_a_lopsided_spread_and_a_number_that_mends_it(masters, sup,
         return next(f for f in found if f["check"] == "partitions" and " at redis" in f["text"])
 
     said = spread()
-    assert said["state"] == "note" and "none at 1 of the 3 nodes" in said["text"]
+    assert said["state"] == "note" and "none at 1 of the 3 nodes: one node has 67% of the queue, " \
+        "where 33% is its share" in said["text"]
     better = re.search(r"partitions = (\d+)$", said["text"]).group(1)
     said = spread("-s", "queue.partitions=" + better)
     assert said["state"] == "fine" and said["text"].count(" at ") == 3
+
+
+def test_doctor_finds_a_node_that_has_twice_its_share(masters, sup):
+    """None is without, but one has four of six."""
+    masters_of = [masters.owner("video:%d" % i).port for i in range(6)]
+    assert sorted(masters_of.count(port) for port in set(masters_of)) == [1, 1, 4]
+    s = sup(start=False)
+    done = s.ctl("-s", "redis.url=" + masters.url(), "-s", "queue.partitions=6", "doctor", "video",
+                 "--json", config=False)
+    said = [f for f in json.loads(done.out)["findings"] if f["check"] == "partitions"]
+    assert [f for f in said if f["state"] == "note" and "one node has 67% of the queue" in f["text"]
+            and f["text"].endswith("partitions = 8")], said
 
 
 def test_all_that_a_queue_has_moves_along(masters, sup, journal, gate):
