@@ -9,13 +9,14 @@ int ledger_in_use(const struct ledger *l)
 static void check(const struct ledger *l)
 {
 	INVARIANT(l->held >= 0 && l->asked[LEDGER_READ] >= 0 && l->asked[LEDGER_CLAIM] >= 0);
-	INVARIANT(l->leaving >= 0 && l->returned >= 0);
+	INVARIANT(l->leaving >= 0 && l->returned >= 0 && l->put_off >= 0);
 	INVARIANT(ledger_in_use(l) - l->returned <= l->credit && l->credit <= l->concurrency);
 }
 
-void ledger_init(struct ledger *l, int concurrency)
+void ledger_init(struct ledger *l, int concurrency, int most)
 {
-	*l = (struct ledger){.concurrency = concurrency};
+	INVARIANT(most >= 2 * concurrency);
+	*l = (struct ledger){.concurrency = concurrency, .most = most};
 }
 
 int ledger_grant(struct ledger *l, int n)
@@ -34,7 +35,8 @@ int ledger_free(const struct ledger *l)
 {
 	int used = ledger_in_use(l);
 	int n = l->credit - used;
-	int room = 2 * l->concurrency - used - l->leaving;
+	int most = l->most - l->put_off;
+	int room = (most < 2 * l->concurrency ? most : 2 * l->concurrency) - used - l->leaving;
 
 	if (room < n)
 		n = room;
@@ -84,13 +86,11 @@ void ledger_return(struct ledger *l, enum ledger_place *p)
 
 void ledger_put_off(struct ledger *l, enum ledger_place *p)
 {
-	ledger_leave(l, p);
-	if (*p != LEDGER_RETURNED)
+	if (*p == LEDGER_PUT_OFF)
 		return;
-	l->returned--;
-	l->leaving++;
-	*p = LEDGER_LEAVING;
-	check(l);
+	ledger_gone(l, *p);
+	l->put_off++;
+	*p = LEDGER_PUT_OFF;
 }
 
 void ledger_gone(struct ledger *l, enum ledger_place p)
@@ -104,6 +104,9 @@ void ledger_gone(struct ledger *l, enum ledger_place p)
 		break;
 	case LEDGER_RETURNED:
 		l->returned--;
+		break;
+	case LEDGER_PUT_OFF:
+		l->put_off--;
 		break;
 	}
 	check(l);
@@ -133,5 +136,5 @@ int ledger_give_back(struct ledger *l, int keep)
 
 bool ledger_is_idle(const struct ledger *l)
 {
-	return ledger_in_use(l) + l->leaving == 0;
+	return ledger_in_use(l) + l->leaving + l->put_off == 0;
 }

@@ -15,10 +15,12 @@
  * again, maybe more than there is, and nothing is asked for until they are settled. Over another
  * link (that of another partition) a read may overtake the settlements: it is not sent where they
  * and all that is in use would come to more than 2 x concurrency. So there are never more tasks
- * than that in the table, and never more than credit with a handler.
+ * than that under way, and never more than credit with a handler.
  *
- * Where Redis cannot take the settlements of one partition they are put off: `leaving`, too, so
- * that the others have the credit. It is for the queue to ask for nothing more in that one. Pure.
+ * Where Redis cannot take the settlements of one partition they are put off: no handler, no credit,
+ * so that the others go on. It is for the queue to ask for nothing more in that one; what it had
+ * asked for comes to 2 x concurrency with what was settled before it. What is put off and what is
+ * under way are never more than `most`, together: as many tasks as the table has rows. Pure.
  */
 #ifndef REDISQ_LEDGER_H
 #define REDISQ_LEDGER_H
@@ -33,11 +35,14 @@ struct ledger {
 	int held;
 	int leaving;
 	int returned;
+	int put_off;
+	int most;
 	int asked[LEDGER_N_ASKS];
 	bool draining;
 };
 
-void ledger_init(struct ledger *l, int concurrency);
+/* most: tasks at all; at least 2 x concurrency. */
+void ledger_init(struct ledger *l, int concurrency, int most);
 /* More credit; never above the concurrency (the rest is returned: not wanted). */
 int ledger_grant(struct ledger *l, int n);
 /* What takes credit: held, returned and asked for, together. */
@@ -50,12 +55,13 @@ int ledger_ask(struct ledger *l, enum ledger_ask what, int want);
 void ledger_got(struct ledger *l, enum ledger_ask what, int asked, int got);
 
 /* Where a task stands in the ledger. */
-enum ledger_place { LEDGER_HELD, LEDGER_LEAVING, LEDGER_RETURNED };
+enum ledger_place { LEDGER_HELD, LEDGER_LEAVING, LEDGER_RETURNED, LEDGER_PUT_OFF };
 /* Its settlement goes out in front of a read, on the same link. */
 void ledger_leave(struct ledger *l, enum ledger_place *p);
 /* The settlement was refused, or its answer lost. */
 void ledger_return(struct ledger *l, enum ledger_place *p);
-/* It has ended and cannot be settled now: no other partition is to wait for that. */
+/* It has ended and cannot be settled now: no other partition is to wait for that. It stays put off,
+ * however often its settlement is tried. */
 void ledger_put_off(struct ledger *l, enum ledger_place *p);
 /* The task is settled or disowned: its slot is free. */
 void ledger_gone(struct ledger *l, enum ledger_place p);
@@ -65,7 +71,7 @@ void ledger_drain(struct ledger *l);
 int ledger_shrink(struct ledger *l);
 /* Lowers the credit to what is in use, but not below `keep`; returns by how much. */
 int ledger_give_back(struct ledger *l, int keep);
-/* Nothing held and nothing asked for. */
+/* No task at all, and nothing asked for. */
 bool ledger_is_idle(const struct ledger *l);
 
 #endif

@@ -222,7 +222,7 @@ bool stream_has_put_off(const struct queue *q)
 	struct list *it;
 
 	list_each (it, &q->to_settle)
-		if (list_entry(it, struct task, link)->place == LEDGER_LEAVING)
+		if (list_entry(it, struct task, link)->place == LEDGER_PUT_OFF)
 			return true;
 	return false;
 }
@@ -253,7 +253,7 @@ bool stream_put_off(struct queue *q, int64_t now)
 	list_each (it, &q->to_settle) {
 		struct task *t = list_entry(it, struct task, link);
 
-		any |= t->place != LEDGER_LEAVING;
+		any |= t->place != LEDGER_PUT_OFF;
 		ledger_put_off(&q->w->ledger, &t->place);
 	}
 	return any;

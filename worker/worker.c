@@ -21,9 +21,17 @@ static int n_old(const struct worker *w)
 	for (int i = 0; i < w->tasks.n_rows; i++) {
 		const struct task *t = &w->tasks.rows[i];
 
-		n += t->state != TASK_GONE && t->is_old && t->place != LEDGER_LEAVING;
+		n += t->state != TASK_GONE && t->is_old &&
+		     (t->place == LEDGER_HELD || t->place == LEDGER_RETURNED);
 	}
 	return n;
+}
+
+/* Of several partitions two may be in trouble, each with what was read beside what it cannot
+ * settle. */
+static int most_tasks(const struct conf_queue *qc)
+{
+	return 2 * qc->concurrency * (qc->partitions < 3 ? qc->partitions : 3);
 }
 
 bool worker_avoids(const struct worker *w, const char *id)
@@ -157,8 +165,8 @@ void worker_init(struct worker *w, const struct conf *conf, const struct conf_qu
 		if (*p == ' ')
 			*p = '_'; /* the claim record is words */
 	rng_seed(&w->rng, (uint64_t)getpid() << 32 ^ (uint64_t)clock_wall_ms());
-	ledger_init(&w->ledger, qc->concurrency);
-	task_table_init(&w->tasks, 2 * qc->concurrency);
+	ledger_init(&w->ledger, qc->concurrency, most_tasks(qc));
+	task_table_init(&w->tasks, w->ledger.most);
 	w->free_rows = xcalloc((size_t)qc->concurrency, sizeof(*w->free_rows));
 	for (int i = qc->concurrency; i-- > 0;)
 		w->free_rows[w->n_free_rows++] = i;

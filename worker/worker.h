@@ -53,7 +53,7 @@ struct worker {
 	struct ledger ledger;
 	struct breaker breaker;
 	struct rng rng;
-	struct task_table tasks; /* 2 x concurrency, see ledger.h */
+	struct task_table tasks; /* as many as ledger.most */
 	int *free_rows;          /* owned: stack of scoreboard rows */
 	int n_free_rows;
 

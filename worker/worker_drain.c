@@ -108,7 +108,7 @@ static void on_limit(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents 
 static void on_give_up(struct ev_loop *loop ATTR_UNUSED, ev_timer *t, int revents ATTR_UNUSED)
 {
 	struct worker *w = t->data;
-	int n = w->ledger.held + w->ledger.returned + w->ledger.leaving;
+	int n = w->ledger.held + w->ledger.returned + w->ledger.leaving + w->ledger.put_off;
 
 	if (n > 0)
 		log_warning("leaving with %d task%s unsettled: %s pending and run%s again", n,
@@ -148,7 +148,7 @@ static bool earlier(struct worker *w, ev_timer *t, int64_t ms)
 
 static void say_draining(const struct worker *w, const char *why)
 {
-	int n_ended = w->ledger.returned + w->ledger.leaving;
+	int n_ended = w->ledger.returned + w->ledger.leaving + w->ledger.put_off;
 	struct buf text = BUF_INIT;
 
 	buf_addf(&text, "draining (%s): %d task%s", why, w->ledger.held,

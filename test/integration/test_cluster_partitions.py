@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from clusters import Producer
+from journal import Gate
 from waiting import wait_until
 
 N = 6
@@ -239,6 +240,35 @@ def test_tasks_that_end_while_their_slot_moves_keep_no_slots(masters, sup, journ
     wait_all_empty(masters)
     assert journal.runs() == dict.fromkeys(others | set(ids), 1)
     assert journal.most_at_once() <= 4
+    assert s.stop() == 0
+
+
+def test_two_slots_that_move_keep_no_slots(masters, sup, journal, tmp_path):
+    """What a read had brought beside what could not be settled was put off, too: there was no room in
+    the worker's table for any other partition."""
+    s = start(sup, journal, masters, 1, concurrency=2, lease="4s")
+    moved = []
+    for stream in "q:0", "q:1":
+        gate = Gate(tmp_path / stream)
+        source = masters.owner(stream)
+        target = next(n for n in masters.nodes if n is not source)
+        slot = masters.slot("{%s}" % stream)
+        ids = called(stream, source.add(stream, *[b"do " + str(gate).encode()] * 8))
+        wait_until(lambda: len(journal.running()) == 2)
+        masters.begin_move(slot, source, target)
+        masters.move_keys(slot, source, target, only=lambda key: key != stream)
+        gate.open()
+        wait_until(lambda: len(set(journal.runs()) & set(ids)) >= 2 and not journal.running())
+        moved.append((slot, source, target, ids))
+    rest = {x: masters.owner(x) for x in streams() if x not in ("q:0", "q:1")}
+    others = wait_others_run(journal, rest)
+    for slot, source, target, _ in moved:
+        while masters.move_keys(slot, source, target):
+            pass
+        masters.end_move(slot, target)
+    wait_all_empty(masters)
+    assert journal.runs() == dict.fromkeys([*others, *moved[0][3], *moved[1][3]], 1)
+    assert journal.most_at_once() <= 2
     assert s.stop() == 0
 
 
