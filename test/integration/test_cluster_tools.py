@@ -152,6 +152,8 @@ def test_doctor_knows_a_single_server_behind_a_cluster_url(server, sup, journal)
         "to come round", "3, and nothing is left in other streams"]
 
 
+@pytest.mark.one_server("is about a server that is no node of a cluster")
+@pytest.mark.skipif(MANAGED, reason="asks CLUSTER of a server that has not")
 def test_doctor_keeps_tls_and_password_of_a_url_whose_scheme_is_to_be_another(sup, tmp_path):
     certs = Certs(tmp_path)
     one = TlsServer(tmp_path, certs)

@@ -196,9 +196,9 @@ def test_another_stream_of_the_name_is_no_fault_where_all_that_was_here_is_done(
     safe.add("q", *[b"do"] * 3)
     journal.wait_ended(3)
     safe.wait_empty("q")
-    found = findings_of(s)
-    assert (found["prefixes"]["state"], found["prefixes"]["text"]) == (
-        "note", "other streams end in this name: bulk_q (1 entry)")
+    found = findings_of(s)["prefixes"]
+    assert found["state"] == "note"
+    assert found["text"].startswith("other streams end in this name: bulk_q (")
 
 
 def findings_of(s, *args):
@@ -224,8 +224,8 @@ def test_whatever_a_task_leaves_behind_tells_that_the_queue_was_used(doctor, saf
 def test_another_stream_of_the_name_that_is_empty_is_fine(doctor, safe):
     """It may be a queue of another supervisor, idle as this one is."""
     safe.r.xgroup_create("bulk_q", "redisq", "0", mkstream=True)
-    assert doctor.findings()["prefixes"] == [
-        ("fine", "other streams whose name ends in this one are empty", None)]
+    state, text, _ = doctor.findings()["prefixes"][0]
+    assert state == "fine" and text.startswith("other streams whose name ends in this one are empty")
     safe.add("bulk_q", b"x")
     assert doctor.findings()["prefixes"][0][0] == "bad"
 

@@ -80,8 +80,8 @@ def test_another_list_of_the_name_is_no_fault_where_all_that_was_here_is_done(su
     safe.lpush("q", *[b"do"] * 3)
     journal.wait_ended(3)
     safe.wait_empty("q")
-    assert (prefixes(s)["state"], prefixes(s)["text"]) == (
-        "note", "other streams end in this name: bulk_q (1 entry)")
+    assert prefixes(s)["state"] == "note"
+    assert prefixes(s)["text"].startswith("other streams end in this name: bulk_q (")
     safe.r.delete("{q}:counters")
     assert prefixes(s)["state"] == "note", "ids were given out"
 
