@@ -245,6 +245,8 @@ static void set_alarm(struct queue *q, int64_t now)
 		at = q->promote_at_ms;
 	if (q->take_first && q->take_hold_ms > now && q->take_hold_ms < at)
 		at = q->take_hold_ms;
+	if (q->ask_at_ms > now)
+		at = min_i64(at, q->ask_at_ms);
 	if (q->pause_until_ms > now && q->pause_until_ms < at)
 		at = q->pause_until_ms;
 	if (max_i64(q->note_at_ms, q->note_hold_ms) > now)

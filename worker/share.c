@@ -20,15 +20,31 @@ static int count_due(const struct share *all, int n, int i, int64_t age_ms, int6
 	return found;
 }
 
+/* It should have answered: its node hangs, or is far away. */
+static bool is_late(const struct share *s, int64_t now)
+{
+	return s->state == SHARE_ASKED && s->asked_ms <= now - SHARE_LOOK_MS;
+}
+
+/* Whose answer is near. */
+static int count_near(const struct share *all, int n, int64_t now)
+{
+	int found = 0;
+
+	for (int i = 0; i < n; i++)
+		found += all[i].state == SHARE_ASKED && !is_late(&all[i], now);
+	return found;
+}
+
 /* In how many others something waits to be taken over; of those that can go on with it in this turn
  * only `ready`. */
-static int count_takes(const struct share *all, int n, int i, bool ready)
+static int count_takes(const struct share *all, int n, int i, bool ready, int64_t now)
 {
 	int found = 0;
 
 	for (int k = 0; k < n; k++)
-		found += k != i && all[k].state != SHARE_OUT && all[k].takes &&
-			 !(ready && all[k].busy);
+		found += k != i && all[k].state != SHARE_OUT && !is_late(&all[k], now) &&
+			 all[k].takes && !(ready && all[k].busy);
 	return found;
 }
 
@@ -51,8 +67,9 @@ static int level(const struct share *all, int n, int credit)
  */
 static struct share_grant ask_for_more(const struct share *all, int n, int i, int free, int64_t now)
 {
-	int n_due = count_due(all, n, i, SHARE_LOOK_MS, now) + count_takes(all, n, i, false);
-	int n_later = count_takes(all, n, i, false) - count_takes(all, n, i, true);
+	int n_takes = count_takes(all, n, i, false, now);
+	int n_due = count_due(all, n, i, SHARE_LOOK_MS, now) + n_takes;
+	int n_later = n_takes - count_takes(all, n, i, true, now);
 	int left = free > n_due ? free - n_due : 0;
 	int part = level(all, n, left) - all[i].n_tasks;
 
@@ -84,9 +101,11 @@ struct share_grant share_ask(const struct share *all, int n, int i, int free, in
 		return ask_for_more(all, n, i, free, now);
 	if (all[i].state != SHARE_EMPTY || free <= 0)
 		return (struct share_grant){0};
-	/* An answer will wake us: then it is known whether anybody needs the credit. */
-	if (count(all, n, SHARE_MORE) + count(all, n, SHARE_ASKED) > 0)
-		return (struct share_grant){.n = age >= SHARE_LOOK_MS};
+	/* An answer will wake us: then it is known whether anybody needs the credit. But a node
+	 * that hangs gives none, and its partition keeps nobody from waiting by then. */
+	if (count(all, n, SHARE_MORE) + count_near(all, n, now) > 0)
+		return age >= SHARE_LOOK_MS ? (struct share_grant){.n = 1}
+					    : (struct share_grant){.again_ms = SHARE_LOOK_MS - age};
 	if (free > n_empty)
 		return (struct share_grant){.n = 1, .wait = true, .wait_ms = INT64_MAX};
 	if (age >= turn_ms(&all[i]))

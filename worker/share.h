@@ -8,7 +8,7 @@
  * spare, waits are short and take turns, and in between each partition is looked at without
  * waiting. While one has more than it may take, the empty ones do not wait at all, and are looked
  * at now and then. Before any of this comes what was let go of: one place is left for each
- * partition in which that waits.
+ * partition in which that waits. For one whose node does not answer nobody is held up.
  */
 #ifndef REDISQ_SHARE_H
 #define REDISQ_SHARE_H
@@ -19,7 +19,8 @@ enum share_state {
 	SHARE_OUT,     /* cannot read, whatever the credit */
 	SHARE_EMPTY,   /* as seen at the last look */
 	SHARE_MORE,    /* there may be more */
-	SHARE_ASKED,   /* its answer is near, or it is about to take something over */
+	SHARE_ASKED,   /* its answer is near unless its node hangs, or it is about to take something
+			  over */
 	SHARE_WAITING, /* blocked in a read */
 };
 
@@ -32,6 +33,7 @@ struct share {
 	bool busy;         /* and an answer is near, before it can use any */
 	bool able;         /* Redis lets us have what was let go of there */
 	int64_t looked_ms; /* when it answered last */
+	int64_t asked_ms;  /* SHARE_ASKED: since when it owes an answer; INT64_MAX = it owes none */
 	int n_tasks;       /* it has already */
 };
 
@@ -41,9 +43,11 @@ struct share_grant {
 	int64_t wait_ms; /* at most; INT64_MAX = no limit of ours */
 	bool again;     /* others come first, and may have had their turn: another turn is needed */
 	bool end_waits; /* others hold credit in waits that is needed here */
+	int64_t again_ms; /* it was looked at too lately: ask again in so many ms, as what wakes us
+			     else may not come; 0 = no need */
 };
 
-#define SHARE_LOOK_MS 100   /* how old a look may be while others have more */
+#define SHARE_LOOK_MS 100   /* how old a look may be while others have more, and an answer late */
 #define SHARE_TURN_MS 200   /* how long a wait is that others wait behind */
 #define SHARE_QUIET_MS 1000 /* the same where nothing has come for long */
 

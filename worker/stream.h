@@ -138,6 +138,7 @@ struct queue {
 	bool maybe_more;   /* the last read brought entries: read on without BLOCK */
 	bool full;         /* and, without BLOCK, as many as it had asked for */
 	int64_t looked_ms; /* when it was answered */
+	int64_t ask_at_ms; /* when to ask for credit again, if nothing else wakes us; 0 = no need */
 	bool no_unblock;   /* CLIENT UNBLOCK is refused */
 
 	/* Of a list only. */
@@ -164,6 +165,7 @@ struct queue {
 	bool scan_now;
 	bool take_first; /* entries wait to be taken: they come before new ones */
 	int64_t scan_at_ms;
+	int64_t scan_sent_ms;
 	char scan_from[BOARD_ID_MAX]; /* "-" at the start of a pass */
 	int take_asked;
 	int64_t take_sent_ms;
@@ -253,6 +255,8 @@ int stream_add_list_args(const struct queue *q, int n_keys, struct args *a);
 
 /* stream_read.c */
 void stream_read(struct queue *q, int64_t now_ms);
+/* How many a read may ask for now; what follows for the others is done. */
+struct share_grant stream_grant(struct queue *q, int64_t now_ms);
 struct share stream_look(const struct queue *q, int64_t now_ms);
 /* Its answer is there, or there will be none: the credit is free again, but for `n_new`. */
 void stream_read_over(struct queue *q, int n_new);

@@ -184,11 +184,7 @@ static void list_read(struct queue *q, int64_t now)
 	if (q->reading != READ_NONE)
 		return;
 	if (!q->take_first && !q->w->quarantine)
-		may = partitions_share(q->w, q, now);
-	if (may.end_waits)
-		partitions_hold(q->w);
-	if (may.again)
-		worker_turn_again(q->w);
+		may = stream_grant(q, now);
 	if (may.n == 0 && !q->arrived)
 		return;
 	if (q->arrived || !may.wait || now >= q->look_aside_ms) {

@@ -159,6 +159,18 @@ static void on_read(void *arg, const struct redisReply *r)
 	stream_start_fetched(q, clock_boot_ms());
 }
 
+/* Since when an answer is owed that should be near, by the one that is owed longest. */
+static int64_t asked_since(const struct queue *q)
+{
+	int64_t at = q->reading == READ_SENT ? q->read_sent_ms : INT64_MAX;
+
+	if (q->scanning)
+		at = min_i64(at, q->scan_sent_ms);
+	if (q->take_asked)
+		at = min_i64(at, q->take_sent_ms);
+	return at;
+}
+
 struct share stream_look(const struct queue *q, int64_t now)
 {
 	struct share s = {
@@ -166,6 +178,7 @@ struct share stream_look(const struct queue *q, int64_t now)
 		.full = q->full,
 		.quiet = now - q->last_entry_ms > STREAM_LONG_IDLE_MS,
 		.looked_ms = q->looked_ms,
+		.asked_ms = asked_since(q),
 		.takes = q->take_first && !q->take_asked && now >= q->take_hold_ms,
 		.busy = q->scanning || q->reading != READ_NONE,
 		.able = now < q->name_until_ms && q->n_trouble[STREAM_OP_SCAN] == 0 &&
@@ -202,6 +215,18 @@ int64_t stream_block_ms(const struct queue *q, int64_t now)
 	return min_i64(ms, stream_block_max_ms(q));
 }
 
+struct share_grant stream_grant(struct queue *q, int64_t now)
+{
+	struct share_grant may = partitions_share(q->w, q, now);
+
+	if (may.end_waits)
+		partitions_hold(q->w);
+	if (may.again)
+		worker_turn_again(q->w);
+	q->ask_at_ms = may.again_ms ? now + may.again_ms : 0;
+	return may;
+}
+
 void stream_read(struct queue *q, int64_t now)
 {
 	int64_t block_ms = 0;
@@ -211,11 +236,7 @@ void stream_read(struct queue *q, int64_t now)
 
 	if (q->reading != READ_NONE || q->take_first || q->w->quarantine)
 		return;
-	may = partitions_share(q->w, q, now);
-	if (may.end_waits)
-		partitions_hold(q->w);
-	if (may.again)
-		worker_turn_again(q->w);
+	may = stream_grant(q, now);
 	n = ledger_ask(&q->w->ledger, LEDGER_READ, may.n);
 	if (n == 0)
 		return;

@@ -299,6 +299,7 @@ void stream_scan(struct queue *q, int64_t now)
 	args_int(&a, q->c->lease);
 	args_int(&a, q->c->foreign_idle);
 	q->scanning = true;
+	q->scan_sent_ms = now;
 	if (stream_script(q, stream_link(q), SCRIPT_SCAN, 3, &a, on_scanned, q) < 0)
 		on_scanned(q, NULL);
 }

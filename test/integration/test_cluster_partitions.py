@@ -7,14 +7,14 @@ import pytest
 
 from clusters import Producer
 from journal import Gate
-from waiting import wait_until
+from waiting import stays, wait_until
 
 N = 6
 
 
-def start(sup, journal, cluster, workers=3, **keys):
+def start(sup, journal, cluster, workers=3, redis=(), **keys):
     s = sup(server=None, supervisor={"workers": workers, "log_level": "info"},
-            redis={"url": cluster.url(cluster.nodes[0])},
+            redis=dict({"url": cluster.url(cluster.nodes[0])}, **dict(redis)),
             queues={"q": dict({"handler": journal.handler(), "partitions": N, "concurrency": 4,
                                "lease": "6s", "retry_delay": "100ms", "kill_grace": "300ms"},
                               **keys)})
@@ -222,6 +222,30 @@ def test_a_node_that_goes_keeps_no_slots_for_what_was_not_started(masters, sup, 
     wait_until(lambda: s.workers()[0]["running"] == 0, 20, "all slots are free")
     wait_others_run(journal, rest)
     assert max(journal.runs().values()) == 1
+
+
+def test_a_node_that_hangs_makes_no_other_partition_deaf(masters, sup, journal, gate):
+    """Its links stand for as long as command_timeout, and what it was asked stays unanswered."""
+    s = start(sup, journal, masters, 1, concurrency=8, lease="60s", redis={"command_timeout": "40s"})
+    hung, _, rest = away(masters)
+    x, node = next(iter(rest.items()))
+    node.add(x, *[b"do " + str(gate).encode()] * 16)
+    journal.wait_started(8)
+
+    def nobody_waits():
+        return hung.r.info("clients")["blocked_clients"] == 0
+    wait_until(nobody_waits, what="all slots are taken")
+    stays(nobody_waits, 0.3, "its partitions are due for a look, when there is a slot")
+    hung.pause()
+    try:
+        gate.open()
+        journal.wait_ended(16)
+        for x, node in 3 * list(rest.items()):
+            task, = called(x, node.add(x, b"do"))
+            wait_until(lambda: journal.runs()[task], 3, "it starts at once")
+    finally:
+        hung.go_on()
+    assert s.stop(40) == 0
 
 
 def test_tasks_that_end_while_their_slot_moves_keep_no_slots(masters, sup, journal, gate):

@@ -13,7 +13,10 @@
 
 static struct share row(enum share_state state, int64_t looked_ms)
 {
-	return (struct share){.state = state, .more = state == SHARE_MORE, .looked_ms = looked_ms};
+	return (struct share){.state = state,
+			      .more = state == SHARE_MORE,
+			      .looked_ms = looked_ms,
+			      .asked_ms = NOW};
 }
 
 static void alone_it_has_all(void **state)
@@ -147,6 +150,36 @@ static void waits_end_when_a_backlog_needs_their_credit(void **state)
 	assert_false(share_ask(all, 2, 0, 0, NOW).end_waits);
 }
 
+/* Its links stand, so nothing else wakes the worker: it slept until they were given up. */
+static void one_that_hangs_makes_no_other_deaf(void **state)
+{
+	struct share all[] = {row(SHARE_ASKED, 0), row(SHARE_EMPTY, NOW - 30), row(SHARE_OUT, 0)};
+	struct share_grant g = share_ask(all, 3, 1, 4, NOW);
+
+	(void)state;
+	/* Its answer may still be near; if it is not the other is asked again by itself. */
+	assert_true(g.n == 0 && !g.again && g.again_ms == SHARE_LOOK_MS - 30);
+	g = share_ask(all, 3, 1, 4, NOW + g.again_ms);
+	assert_true(g.n == 1 && !g.wait && g.again_ms == 0);
+	/* It is late: a wait wakes us by itself. */
+	all[1].looked_ms = NOW + SHARE_LOOK_MS;
+	g = share_ask(all, 3, 1, 4, NOW + SHARE_LOOK_MS);
+	assert_true(g.n == 1 && g.wait && g.again_ms == 0);
+	/* One that is about to ask owes nothing yet. */
+	all[0].asked_ms = INT64_MAX;
+	assert_true(share_ask(all, 3, 1, 4, NOW + SHARE_LOOK_MS).again_ms == SHARE_LOOK_MS);
+}
+
+static void for_what_waits_at_one_that_hangs_no_place_is_left(void **state)
+{
+	struct share all[] = {row(SHARE_MORE, NOW), row(SHARE_ASKED, NOW)};
+
+	(void)state;
+	all[1].takes = all[1].busy = true;
+	assert_int_equal(share_ask(all, 2, 0, 1, NOW + SHARE_LOOK_MS - 1).n, 0);
+	assert_int_equal(share_ask(all, 2, 0, 1, NOW + SHARE_LOOK_MS).n, 1);
+}
+
 /* With less credit than partitions: within one turn of waiting each has been looked at. */
 static void nobody_is_forgotten_with_little_credit(void **state)
 {
@@ -175,6 +208,7 @@ static void nobody_is_forgotten_with_little_credit(void **state)
 					assert_int_equal(g.n, 1);
 					free--;
 					all[i].state = g.wait ? SHARE_WAITING : SHARE_ASKED;
+					all[i].asked_ms = now;
 					until[i] = now + min_i64(g.wait_ms, 5000);
 				}
 				first = (first + 1) % n;
@@ -197,6 +231,8 @@ int main(void)
 		cmocka_unit_test(what_a_look_takes_is_left_to_the_empty_ones),
 		cmocka_unit_test(what_was_let_go_of_comes_before_a_backlog),
 		cmocka_unit_test(waits_end_when_a_backlog_needs_their_credit),
+		cmocka_unit_test(one_that_hangs_makes_no_other_deaf),
+		cmocka_unit_test(for_what_waits_at_one_that_hangs_no_place_is_left),
 		cmocka_unit_test(nobody_is_forgotten_with_little_credit),
 	};
 
