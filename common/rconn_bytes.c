@@ -124,8 +124,8 @@ static void greeting_reply(struct rconn *c, const redisReply *r)
 	case GREET_DONE:
 		link_step(c, ON_GREETED, c->peer);
 		break;
-	case GREET_MOVED:
-		link_moved(c, why);
+	case GREET_SENT_AWAY:
+		link_sent_away(c, why);
 		break;
 	case GREET_WAIT:
 		link_fail(c, TROUBLE_LINK, "%s", why);

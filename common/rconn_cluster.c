@@ -113,7 +113,7 @@ int64_t link_fall_delay_ms(struct rconn *c)
 
 /* ------------------------------------------------------------------ what they say */
 
-void link_moved(struct rconn *c, const char *error)
+void link_sent_away(struct rconn *c, const char *error)
 {
 	struct rconn_cluster *k = cluster_of(c);
 	struct redis_place place = {0};
@@ -150,7 +150,7 @@ void link_heard_error(struct rconn *c, const char *error)
 	/* A node that was cut off from the others finds the cluster down, while these may have
 	 * given its slots to another: they are asked, too. */
 	if (strncmp(error, "MOVED ", 6) == 0)
-		link_moved(c, error);
+		link_sent_away(c, error);
 	else if (strncmp(error, "CLUSTERDOWN", 11) == 0)
 		link_fail(c, TROUBLE_CLUSTER, "%.200s", error);
 }

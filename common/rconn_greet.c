@@ -123,7 +123,7 @@ static enum greet_verdict judge_error(struct greet *g, enum greet_step step, con
 	if (step == GREET_KEY &&
 	    (strncmp(r->str, "MOVED ", 6) == 0 || strncmp(r->str, "ASK ", 4) == 0)) {
 		resp_error_text(r, NULL, why);
-		return GREET_MOVED;
+		return GREET_SENT_AWAY;
 	}
 	if (!needed && !for_now && (row < 0 || !denied[row].always))
 		return GREET_MORE; /* refused, and we can live without it */

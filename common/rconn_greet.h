@@ -28,12 +28,13 @@ enum greet_step {
 #define GREET_N_STEPS 9
 
 enum greet_verdict {
-	GREET_MORE,   /* another reply is to come */
-	GREET_DONE,   /* the link can be used */
-	GREET_MOVED,  /* the key is at another node: `why` is the error as it came */
-	GREET_WAIT,   /* not now (LOADING, BUSY, ...): try again soon */
-	GREET_DENIED, /* not like this (password, ACL, database): try again, slowly */
-	GREET_NO_DB,  /* a node of a cluster: it has no other database than 0, and never will */
+	GREET_MORE,      /* another reply is to come */
+	GREET_DONE,      /* the link can be used */
+	GREET_SENT_AWAY, /* this node sends us to another one, for good (MOVED) or while a slot is
+			  * on its way (ASK): `why` is the error as it came */
+	GREET_WAIT,      /* not now (LOADING, BUSY, ...): try again soon */
+	GREET_DENIED,    /* not like this (password, ACL, database): try again, slowly */
+	GREET_NO_DB,     /* a node of a cluster: it has no other database than 0, and never will */
 };
 
 struct greet {

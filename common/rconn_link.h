@@ -132,8 +132,9 @@ bool link_may_hop(const struct rconn *c);
 int64_t link_patience_ms(const struct rconn *c);
 /* The try has failed as a whole, or the link is lost: when to try again. */
 int64_t link_fall_delay_ms(struct rconn *c);
-/* The server at hand says MOVED or ASK: the link falls. In a cluster only. */
-void link_moved(struct rconn *c, const char *error);
+/* The node at hand sends us to another one: the link falls, and goes there (MOVED), or waits and
+ * comes back (ASK: the slot is on its way, the key may still be here). In a cluster only. */
+void link_sent_away(struct rconn *c, const char *error);
 /* An error has come as reply to a command: does it mean that we are at the wrong node? */
 void link_heard_error(struct rconn *c, const char *error);
 /* CLUSTER SLOTS has been answered. */
