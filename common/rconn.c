@@ -109,6 +109,7 @@ static void disconnect(struct rconn *c)
 	c->failing = false;
 	memset(&c->greet, 0, sizeof(c->greet));
 	link_forget_master(c);
+	link_forget_scout(c);
 	rconn_dns_cancel(c->dns);
 	c->dns = NULL;
 	ev_io_stop(c->loop, &c->rd);

@@ -21,10 +21,11 @@
  * Where it is cluster://, a link is made for a key (rconn_set_key()), and ready only at the node
  * that has it: each try goes from node to node, as they say it (rconn_cluster_pick.h), and EXISTS
  * of the key is one of the greeting's words. A node has connect_timeout, or less as long as there
- * are others. When a later reply says MOVED its callback gets it as any error, which means that
- * nothing was done; the link falls at the end of the turn and comes back at the node that was
- * named, at once. After CLUSTERDOWN it falls, too, for the other nodes may know better. ASK and
- * TRYAGAIN are the owner's to wait out; at greeting the link does.
+ * are others; while it does not answer, these are asked by a second connection ("<name>:scout"),
+ * and where they have the key meanwhile we go. When a later reply says MOVED its callback gets it
+ * as any error, which means that nothing was done; the link falls at the end of the turn and comes
+ * back at the node that was named, at once. After CLUSTERDOWN it falls, too, for the other nodes
+ * may know better. ASK and TRYAGAIN are the owner's to wait out; at greeting the link does.
  *
  * Commands are queued and go out together in one write at the end of the loop turn (or at
  * rconn_flush()); replies come in order. Every command has a deadline on the monotonic clock: at

@@ -6,6 +6,11 @@
  * of the greeting's words. Whoever says MOVED there, or cannot be used, is left at once for the
  * next node, as long as rconn_cluster_pick has one: that is one try, of which the owner hears when
  * it has failed as a whole.
+ *
+ * While a node says nothing (it hangs, or its host is gone) a second link, the scout, asks the
+ * others where the key is, again and again: it comes up where they have it, and ours goes there. So
+ * the one that is slow has its time, and a replica that is promoted meanwhile is found all the
+ * same.
  */
 #include "clock.h"
 #include "cluster.h"
@@ -20,7 +25,11 @@
 /* MOVED again so soon after the last time: not at once then. */
 #define SOON_MS 1000
 
+/* After so long without being ready somebody else is asked, too. */
+#define UNANSWERED_MS 500
+
 struct rconn_cluster {
+	struct rconn *link; /* borrowed: whose this is */
 	struct cluster_pick pick;
 	unsigned n_failed; /* tries in a row */
 	int64_t moved_ms;  /* when the link last fell because of MOVED; 0 = never */
@@ -30,16 +39,78 @@ struct rconn_cluster {
 	char refused[RCONN_WHY_MAX];
 	struct buf broken; /* in this try: who was of no use, "host:port"; the last of them */
 	char broke[160];   /* and why */
+	ev_timer unanswered;
+	struct rconn *scout; /* owned, NULL = none */
+	bool is_scout;       /* has none itself */
 };
+
+static void on_unanswered(struct ev_loop *loop, ev_timer *t, int revents);
+
+/* Without nodes. */
+static struct rconn_cluster *new_cluster(struct rconn *c)
+{
+	struct rconn_cluster *k = xcalloc(1, sizeof(*k));
+
+	k->link = c;
+	buf_init(&k->broken);
+	ev_timer_init(&k->unanswered, on_unanswered, 0., UNANSWERED_MS / 1000.0);
+	return k;
+}
 
 static struct rconn_cluster *cluster_of(struct rconn *c)
 {
 	if (!c->cluster) {
-		c->cluster = xcalloc(1, sizeof(*c->cluster));
+		c->cluster = new_cluster(c);
 		cluster_pick_init(&c->cluster->pick, c->addr.cluster);
-		buf_init(&c->cluster->broken);
 	}
 	return c->cluster;
+}
+
+/* ------------------------------------------------------------------ the scout */
+
+static void on_scouted(void *arg)
+{
+	struct rconn *c = arg;
+	const struct rconn *scout = c->cluster->scout;
+	struct buf place = BUF_INIT;
+
+	link_follow(c, scout);
+	redis_place_text(&(struct redis_place){scout->addr.host, scout->addr.port}, &place);
+	link_fail(c, TROUBLE_LINK, "no answer from %.150s; %.100s is the one to ask", c->peer,
+		  place.data);
+	buf_release(&place);
+}
+
+static void on_unanswered(struct ev_loop *loop, ev_timer *t, int revents ATTR_UNUSED)
+{
+	struct rconn_cluster *k = container_of(t, struct rconn_cluster, unanswered);
+	const struct rconn_events events = {.on_ready = on_scouted};
+	struct rconn *c = k->link;
+	struct buf name = BUF_INIT;
+
+	ev_timer_stop(loop, t);
+	if (c->failing || k->pick.n < 2)
+		return;
+	buf_addf(&name, "%s:scout", c->name);
+	k->scout = rconn_new(loop, c->conf, name.data, &events, c);
+	buf_release(&name);
+	if (c->key)
+		rconn_set_key(k->scout, c->key);
+	k->scout->cluster = new_cluster(k->scout);
+	k->scout->cluster->is_scout = true;
+	cluster_pick_init_others(&k->scout->cluster->pick, &k->pick);
+	rconn_start(k->scout);
+}
+
+void link_forget_scout(struct rconn *c)
+{
+	struct rconn_cluster *k = c->cluster;
+
+	if (!k)
+		return;
+	ev_timer_stop(c->loop, &k->unanswered);
+	rconn_close(k->scout);
+	k->scout = NULL;
 }
 
 /* ------------------------------------------------------------------ where to */
@@ -61,6 +132,8 @@ void link_go_to_node(struct rconn *c)
 	redis_addr_set_place(&c->addr, node);
 	buf_clear(&c->where);
 	redis_addr_text(&c->addr, &c->where);
+	if (!k->is_scout)
+		ev_timer_again(c->loop, &k->unanswered);
 	link_begin_connect(c);
 }
 
@@ -81,7 +154,9 @@ int64_t link_patience_ms(const struct rconn *c)
 
 	if (!k || k->pick.n < 2)
 		return ms;
-	return min_i64(ms, (int64_t)NODE_MS << min_i64(k->n_failed, DOUBLED_MAX));
+	/* A scout hears at each try that the key is where it may not go: that is no slow path. */
+	return min_i64(ms,
+		       (int64_t)NODE_MS << (k->is_scout ? 0 : min_i64(k->n_failed, DOUBLED_MAX)));
 }
 
 bool link_may_hop(const struct rconn *c)
@@ -170,6 +245,7 @@ void link_node_proven(struct rconn *c)
 
 	if (!k)
 		return;
+	link_forget_scout(c);
 	cluster_pick_proven(&k->pick);
 	k->n_failed = 0;
 	k->refused[0] = '\0';
@@ -187,7 +263,7 @@ void link_node_proven(struct rconn *c)
 void link_follow(struct rconn *c, const struct rconn *other)
 {
 	if (c->addr.cluster && other->addr.host)
-		cluster_pick_moved(&cluster_of(c)->pick,
+		cluster_pick_found(&cluster_of(c)->pick,
 				   &(struct redis_place){other->addr.host, other->addr.port});
 }
 

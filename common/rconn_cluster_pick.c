@@ -20,7 +20,7 @@ static int find(const struct cluster_pick *p, const char *host, size_t len, int 
 
 static void forget(struct cluster_pick *p, int gone)
 {
-	int *const indexes[] = {&p->at, &p->owner, &p->told, &p->next};
+	int *const indexes[] = {&p->at, &p->owner, &p->told, &p->next, &p->shunned};
 
 	free(p->nodes[gone].place.host);
 	p->n--;
@@ -32,7 +32,8 @@ static void forget(struct cluster_pick *p, int gone)
 
 static bool is_needed(const struct cluster_pick *p, int i)
 {
-	return p->nodes[i].is_seed || i == p->at || i == p->owner || i == p->told;
+	return p->nodes[i].is_seed || i == p->at || i == p->owner || i == p->told ||
+	       i == p->shunned;
 }
 
 /* The index of that node, which is known from now on; -1: there is no room. */
@@ -51,7 +52,7 @@ static int know(struct cluster_pick *p, const char *host, size_t len, int port)
 /* The same, for one that must have room: seeds and those in use are few. */
 static int know_surely(struct cluster_pick *p, const struct redis_place *place)
 {
-	_Static_assert(CLUSTER_NODES_MAX > REDIS_PLACES_MAX + 3, "there is always one to forget");
+	_Static_assert(CLUSTER_NODES_MAX > REDIS_PLACES_MAX + 4, "there is always one to forget");
 
 	for (int i = p->n; p->n == CLUSTER_NODES_MAX && i-- > 0;)
 		if (!is_needed(p, i))
@@ -62,10 +63,20 @@ static int know_surely(struct cluster_pick *p, const struct redis_place *place)
 void cluster_pick_init(struct cluster_pick *p, const struct redis_cluster *seeds)
 {
 	memset(p, 0, sizeof(*p));
-	p->at = p->owner = p->told = -1;
+	p->at = p->owner = p->told = p->shunned = -1;
 	for (size_t i = 0; i < seeds->n; i++)
 		p->nodes[know_surely(p, &seeds->v[i])].is_seed = true;
 	INVARIANT(p->n > 0);
+}
+
+void cluster_pick_init_others(struct cluster_pick *p, const struct cluster_pick *of)
+{
+	INVARIANT(of->n > 1);
+	*p = *of;
+	for (int i = 0; i < p->n; i++)
+		p->nodes[i].place.host = xstrdup(of->nodes[i].place.host);
+	p->shunned = of->at;
+	p->at = p->owner = p->told = -1;
 }
 
 void cluster_pick_release(struct cluster_pick *p)
@@ -80,7 +91,7 @@ void cluster_pick_begin(struct cluster_pick *p)
 	p->n_visits = p->n_in_vain = 0;
 	p->told = -1;
 	for (int i = 0; i < p->n; i++)
-		p->nodes[i].been = false;
+		p->nodes[i].been = i == p->shunned;
 }
 
 /* The next one of the ring that was not visited in this try, -1 = none. */
@@ -136,6 +147,18 @@ bool cluster_pick_moved(struct cluster_pick *p, const struct redis_place *place)
 	if (p->told < 0 && ++p->n_in_vain == AGREE)
 		p->n_visits = CLUSTER_VISITS_MAX;
 	return p->told >= 0;
+}
+
+void cluster_pick_found(struct cluster_pick *p, const struct redis_place *place)
+{
+	int i = know_surely(p, place);
+
+	p->owner = i;
+	if (i == p->at)
+		return;
+	p->told = i;
+	if (p->n_visits == CLUSTER_VISITS_MAX)
+		p->n_visits--;
 }
 
 void cluster_pick_proven(struct cluster_pick *p)

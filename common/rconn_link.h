@@ -141,6 +141,8 @@ void link_heard_error(struct rconn *c, const char *error);
 void link_learn_nodes(struct rconn *c, const struct redisReply *slots);
 /* The link is ready. */
 void link_node_proven(struct rconn *c);
+/* The connection has gone: nobody else need be asked any more. */
+void link_forget_scout(struct rconn *c);
 /* The next try begins where `other` is. */
 void link_follow(struct rconn *c, const struct rconn *other);
 void link_free_cluster(struct rconn *c);

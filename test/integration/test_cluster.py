@@ -8,7 +8,7 @@ import pytest
 
 from clusters import Cluster, Producer
 from redisserver import MANAGED
-from waiting import stays, wait_until
+from waiting import PATIENCE, stays, wait_until
 
 GONE = "127.0.0.1:1"    # nobody is there
 
@@ -355,6 +355,66 @@ def test_an_owner_that_hangs(cluster, sup, journal):
         old.go_on()
     wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old one is a replica")
     assert consuming(s, new.port)
+
+
+def test_a_promotion_is_seen_while_the_old_owner_hangs(tmp_path, sup, journal):
+    """Each try went to the one that hung, first and with doubled patience: the replica was found
+    when that was over, 5 s after the promotion and later."""
+    made = Cluster(tmp_path, options=["--cluster-node-timeout", 4000])
+    try:
+        s = start(sup, journal, made.url(), redis={"command_timeout": "500ms",
+                                                   "connect_timeout": "60s"})
+        s.wait_ready(2)
+        pids = sorted(s.pids())
+        old = made.owner()
+        load = Producer(made, wait=1)
+        journal.wait_ended(50)
+        witness = other_master(made, old)
+        old.pause()
+        new = wait_until(lambda: promoted_instead_of(made, old, witness), 40, "a replica was promoted")
+        promoted = time.monotonic()
+        wait_until(lambda: consuming(s, new.port), 30,
+                   lambda: "all are at the new owner: %r" % s.workers())
+        took = time.monotonic() - promoted
+        print("cluster: consuming %.1f s after the promotion of the replica of one that hangs"
+              % took)
+        assert took < 4 * PATIENCE
+        began = time.monotonic()
+        s.ctl("-s", "redis.url=" + made.url(old, witness), "stats", "q", config=False, check=0)
+        print("cluster: redisqctl, to which that one is named first, needs %.1f s"
+              % (time.monotonic() - began))
+        # It goes on as a replica: whoever is there has to come to the new one.
+        late = start(sup, journal, made.url(old), 1)
+        wait_until(lambda: late.workers(), 10)
+        old.go_on()
+        wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old one is a replica")
+        load.end()
+        late.wait_ready(1)
+        wait_until(lambda: consuming(late, new.port), 30)
+        assert consuming(s, new.port)
+        n = len(journal.ends())
+        new.add("q", *["do"] * 20)
+        journal.wait_ended(n + 20)
+        new.wait_empty("q", 60)
+        lost = set(load.replicated) - {e["id"] for e in journal.ends()}
+        assert not lost, "what was replicated is done"
+        assert sorted(s.pids()) == pids, "no worker has ended"
+        want = [str(old.port), str(new.port)]
+        assert places(s) == [want, want], "nobody has gone back"
+    finally:
+        made.close()
+
+
+def promoted_instead_of(made, old, witness):
+    """Who has its slots now, by CLUSTER NODES of that one; None: it still has them."""
+    slot = made.slot("q")
+    for line in witness.r.execute_command("CLUSTER", "NODES").decode().splitlines():
+        words = line.split()
+        ranges = [w.split("-") for w in words[8:] if not w.startswith("[")]
+        if "master" in words[2] and any(int(r[0]) <= slot <= int(r[-1]) for r in ranges):
+            node = made.node_at(re.match(r".*:(\d+)@", words[1]).group(1))
+            return node if node is not old else None
+    return None
 
 
 def test_cluster_down_and_back(tmp_path, sup, journal, gate):

@@ -192,6 +192,87 @@ static void test_stays_where_a_slot_leaves(void **state)
 	cluster_pick_release(&p);
 }
 
+/* ------------------------------------------------------------------ two links at once */
+
+/* Whoever names it: the first link is there, and gets no answer. */
+static void test_the_others_are_asked_without_the_one_that_hangs(void **state)
+{
+	struct cluster_pick p, scout;
+
+	(void)state;
+	init(&p, "abcd");
+	cluster_pick_begin(&p);
+	assert_next(&p, "a");
+	assert_true(moved(&p, 'x'));
+	assert_next(&p, "x");
+	cluster_pick_init_others(&scout, &p);
+	cluster_pick_begin(&scout);
+	assert_next(&scout, "b");
+	assert_false(moved(&scout, 'x'));
+	assert_next(&scout, "c");
+	assert_false(moved(&scout, 'x'));
+	assert_rest(&scout, "");
+	assert_try(&scout, "dabc");
+	cluster_pick_begin(&scout);
+	assert_next(&scout, "d");
+	assert_true(moved(&scout, 'y')); /* promoted */
+	assert_next(&scout, "y");
+	cluster_pick_proven(&scout);
+	cluster_pick_release(&scout);
+	assert_rest(&p, "bcd"); /* is as it was */
+	cluster_pick_release(&p);
+}
+
+static void test_who_was_found_is_next(void **state)
+{
+	struct redis_place place = place_of('y');
+	struct cluster_pick p;
+
+	(void)state;
+	init(&p, "ab");
+	cluster_pick_begin(&p);
+	assert_next(&p, "a");
+	cluster_pick_found(&p, &place);
+	assert_next(&p, "y");
+	cluster_pick_begin(&p);
+	assert_next(&p, "y");
+	cluster_pick_release(&p);
+}
+
+/* It was asked before in this try, and this was the last that it may ask. */
+static void test_who_was_found_is_next_in_spite_of_all(void **state)
+{
+	struct redis_place place = place_of('a');
+	struct cluster_pick p;
+
+	(void)state;
+	init(&p, "abcdef");
+	cluster_pick_begin(&p);
+	for (int i = 0; i < CLUSTER_VISITS_MAX; i++)
+		assert_non_null(cluster_pick_whom(&p));
+	assert_false(cluster_pick_has_more(&p));
+	cluster_pick_found(&p, &place);
+	assert_true(cluster_pick_has_more(&p));
+	assert_rest(&p, "a");
+	cluster_pick_release(&p);
+}
+
+/* There both links are: nothing is to be done a second time. */
+static void test_who_was_found_is_where_we_are(void **state)
+{
+	struct redis_place place = place_of('a');
+	struct cluster_pick p;
+
+	(void)state;
+	init(&p, "ab");
+	cluster_pick_begin(&p);
+	assert_next(&p, "a");
+	cluster_pick_found(&p, &place);
+	assert_rest(&p, "b");
+	assert_try(&p, "ab");
+	cluster_pick_release(&p);
+}
+
 /* ------------------------------------------------------------------ CLUSTER SLOTS */
 
 static void learn(struct cluster_pick *p, const char *resp)
@@ -311,6 +392,10 @@ int main(void)
 		cmocka_unit_test(test_two_that_agree_end_the_try),
 		cmocka_unit_test(test_never_more_than_five_hops),
 		cmocka_unit_test(test_stays_where_a_slot_leaves),
+		cmocka_unit_test(test_the_others_are_asked_without_the_one_that_hangs),
+		cmocka_unit_test(test_who_was_found_is_next),
+		cmocka_unit_test(test_who_was_found_is_next_in_spite_of_all),
+		cmocka_unit_test(test_who_was_found_is_where_we_are),
 		cmocka_unit_test(test_learns_the_others_and_forgets_them),
 		cmocka_unit_test(test_a_node_without_a_host_is_where_we_are),
 		cmocka_unit_test(test_what_is_no_answer_changes_nothing),
