@@ -291,7 +291,9 @@ bool stream_start_fetched(struct queue *q, int64_t now_ms);
 bool stream_settle_flush(struct queue *q, int64_t now_ms);
 /*
  * In one of many partitions: settlements that cannot be sent now take no credit from the others, be
- * it that its node is away or that it refuses them. True when some were put off now.
+ * it that its node is away or that it refuses them. Nor does what was fetched and cannot be started
+ * after a while, since nobody can prove it or read its checkpoint: that is given back, uncharged.
+ * True when some were put off now.
  */
 bool stream_put_off(struct queue *q, int64_t now_ms);
 /* As long as there are such nothing more is asked for here. */

@@ -4,6 +4,9 @@
  * A settlement is fenced by the entry's token, so it may be sent again after a lost link: "gone"
  * then means that the first one was applied. One that goes out in front of a read on the same link
  * lets that read use its credit (ledger_leave).
+ *
+ * In one of several partitions none may keep credit from the others for long: where nothing can be
+ * settled it is put off, and what was fetched and cannot be started is given back.
  */
 #include "clock.h"
 #include "stream.h"
@@ -227,32 +230,48 @@ bool stream_has_put_off(const struct queue *q)
 	return false;
 }
 
+/* Nobody knows whether it is still ours, or what its attempt before has left. Where that was just
+ * asked again the answer may be good. */
+static bool cannot_start(const struct task *t, int64_t now)
+{
+	return now >= t->evidence_ms || (t->wants_checkpoint && !t->asked_checkpoint);
+}
+
+/* A settlement, too. */
+static void give_back_unstarted(struct queue *q, int64_t now)
+{
+	struct list *it, *tmp;
+
+	list_each_safe (it, tmp, &q->w->tasks.in[TASK_FETCHED]) {
+		struct task *t = list_entry(it, struct task, state_link);
+
+		if (t->queue == q && cannot_start(t, now)) {
+			outcome_init(&t->outcome);
+			worker_finished(q->w, t);
+		}
+	}
+}
+
 bool stream_put_off(struct queue *q, int64_t now)
 {
 	bool cannot = !stream_any_link(q) || q->n_trouble[STREAM_OP_SETTLE] > 0 ||
 		      q->n_trouble[STREAM_OP_RENEW] > 0;
 	bool any = false;
-	struct list *it, *tmp;
+	struct list *it;
 
-	if (!cannot || q->c->partitions == 1) {
+	if (q->c->partitions == 1 || (!cannot && q->n_trouble[STREAM_OP_CHECKPOINT] == 0)) {
 		q->cannot_since_ms = 0;
 		return false;
 	}
 	if (!q->cannot_since_ms)
 		q->cannot_since_ms = now;
-	/* What was not started yet cannot be now: it is given back, which is a settlement, too. */
-	list_each_safe (it, tmp, &q->w->tasks.in[TASK_FETCHED]) {
-		struct task *t = list_entry(it, struct task, state_link);
-
-		if (t->queue == q && now >= t->evidence_ms &&
-		    now - q->cannot_since_ms >= NOT_STARTED_MS) {
-			outcome_init(&t->outcome);
-			worker_finished(q->w, t);
-		}
-	}
+	if (now - q->cannot_since_ms >= NOT_STARTED_MS)
+		give_back_unstarted(q, now);
 	list_each (it, &q->to_settle) {
 		struct task *t = list_entry(it, struct task, link);
 
+		if (!cannot && !t->wants_checkpoint)
+			continue;
 		any |= t->place != LEDGER_PUT_OFF;
 		ledger_put_off(&q->w->ledger, &t->place);
 	}

@@ -267,6 +267,25 @@ def test_tasks_that_end_while_their_slot_moves_keep_no_slots(masters, sup, journ
     assert s.stop() == 0
 
 
+def test_checkpoints_that_cannot_be_read_while_a_slot_moves_keep_no_slots(masters, sup, journal):
+    """There are none, and a key that is missing may be at the other node: ASK."""
+    s = start(sup, journal, masters, 1, concurrency=1, lease="60s")
+    source, _, rest = away(masters)
+    target, slot = next(iter(rest.values())), masters.slot("{q:0}")
+    masters.begin_move(slot, source, target)
+    again = called("q:0", source.add("q:0", *[b"do"] * 4, **{"redisq.attempt": 2}))
+    wait_until(lambda: "reading a checkpoint: ASK" in s.log("q"))
+    wait_until(lambda: source.n_pending("q:0") >= 1, what="the slot is taken")
+    others = wait_others_run(journal, rest)
+    assert not set(again) & set(journal.runs())
+    while masters.move_keys(slot, source, target):
+        pass
+    masters.end_move(slot, target)
+    wait_all_empty(masters)
+    assert journal.runs() == dict.fromkeys([*others, *again], 1)
+    assert s.stop() == 0
+
+
 def test_two_slots_that_move_keep_no_slots(masters, sup, journal, tmp_path):
     """What a read had brought beside what could not be settled was put off, too: there was no room in
     the worker's table for any other partition."""

@@ -156,3 +156,20 @@ def test_a_partition_that_is_no_stream_is_named(sup, server, journal):
     s = sup(queues={"q": dict(FAST, handler=journal.handler())}, args=["-n", 1])
     assert s.wait_exit() == 78
     assert "q:2 is a string, not a stream" in s.out()
+
+
+def test_checkpoints_that_cannot_be_read_keep_no_slots(sup, server, journal):
+    """The hash is none: renewals went well, and the tasks were held for ever, not started."""
+    server.r.set("{q:1}:ckpt", "text")
+    s = sup(queues={"q": dict(FAST, handler=journal.handler(), concurrency=1)}, args=["-n", 1])
+    s.wait_ready(1)
+    again = ["1:" + i for i in server.add("q:1", *[b"do"] * 4, **{"redisq.attempt": 2})]
+    wait_until(lambda: "reading a checkpoint: WRONGTYPE" in s.log("q"))
+    wait_until(lambda: server.n_pending("q:1") >= 1, what="the slot is taken")
+    others = push(server, "q:0", *[b"do"] * 5) + push(server, "q:2", *[b"do"] * 5)
+    wait_until(lambda: set(others) <= {e["id"] for e in journal.ends()}, 20, "the others go on")
+    assert not set(again) & set(journal.runs())
+    server.r.delete("{q:1}:ckpt")
+    wait_until(is_empty(server, "q:0", "q:1", "q:2"), 30)
+    assert journal.runs() == dict.fromkeys(others + again, 1)
+    assert server.counters("q:1") == {"done": 4}, "they were not charged"
