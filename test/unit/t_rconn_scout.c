@@ -34,6 +34,40 @@ static void test_a_promotion_is_seen_while_the_old_owner_hangs(void **state)
 	assert_int_equal(w->nodes[3].n_clients, 7);
 }
 
+/* A listener whose queue is full drops what comes, as the network does where a host is gone. */
+static void stop_answering(struct world *w, int i, int *queue, int n)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+
+	ev_io_stop(w->x.loop, &w->nodes[i].accepting);
+	assert_int_equal(listen(w->nodes[i].listener, 0), 0);
+	in.sin_port = htons((uint16_t)w->nodes[i].port);
+	for (int k = 0; k < n; k++) {
+		queue[k] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		assert_true(connect(queue[k], (const struct sockaddr *)&in, sizeof(in)) == 0 ||
+			    errno == EINPROGRESS);
+	}
+}
+
+/* Not a word comes back, not even that of the kernel. */
+static void test_a_promotion_is_seen_while_the_old_host_is_gone(void **state)
+{
+	struct world *w = *state;
+	int queue[4];
+
+	w->x.conf.connect_timeout = 60000;
+	stop_answering(w, 3, queue, ARRAY_LEN(queue));
+	w->owner = 3;
+	start(w);
+	assert_true(run_until(w->x.loop, &w->n_greeted, 3)); /* one, and two others meanwhile */
+	assert_int_equal(w->nodes[3].n_clients, 0);
+	w->owner = 2;
+	ready(w, 2);
+	assert_int_equal(w->x.n_down, 0);
+	for (size_t i = 0; i < ARRAY_LEN(queue); i++)
+		close(queue[i]);
+}
+
 /* Even where the one that is promoted has told in this try that the slot is not its own. */
 static void test_one_that_was_asked_before_is_promoted(void **state)
 {
@@ -117,6 +151,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_promotion_is_seen_while_the_old_owner_hangs),
+		TEST(test_a_promotion_is_seen_while_the_old_host_is_gone),
 		TEST(test_one_that_was_asked_before_is_promoted),
 		TEST(test_an_owner_that_answers_late_is_as_good),
 		TEST(test_an_old_owner_that_goes_on_sends_to_the_new_one),
