@@ -89,14 +89,21 @@ static int64_t turn_ms(const struct share *s)
 	return s->quiet ? SHARE_QUIET_MS : SHARE_TURN_MS;
 }
 
-struct share_grant share_ask(const struct share *all, int n, int i, int free, int64_t now)
+/* Others that need credit for what their waits have brought. */
+static int count_brought(const struct share *all, int n, int i)
+{
+	int found = 0;
+
+	for (int k = 0; k < n; k++)
+		found += k != i && all[k].state == SHARE_MORE && all[k].brought;
+	return found;
+}
+
+static struct share_grant ask(const struct share *all, int n, int i, int free, int64_t now)
 {
 	int n_empty = count(all, n, SHARE_EMPTY);
 	int64_t age = now - all[i].looked_ms;
 
-	if (n == 1)
-		return (struct share_grant){
-			.n = free, .wait = all[i].state == SHARE_EMPTY, .wait_ms = INT64_MAX};
 	if (all[i].state == SHARE_MORE)
 		return ask_for_more(all, n, i, free, now);
 	if (all[i].state != SHARE_EMPTY || free <= 0)
@@ -114,4 +121,18 @@ struct share_grant share_ask(const struct share *all, int n, int i, int free, in
 	if (count_due(all, n, i, turn_ms(&all[i]), now) > 0)
 		return (struct share_grant){.again = true};
 	return (struct share_grant){.n = 1, .wait = true, .wait_ms = turn_ms(&all[i])};
+}
+
+struct share_grant share_ask(const struct share *all, int n, int i, int free, int64_t now)
+{
+	int n_brought = count_brought(all, n, i);
+	struct share_grant may;
+
+	if (n == 1)
+		return (struct share_grant){
+			.n = free, .wait = all[i].state == SHARE_EMPTY, .wait_ms = INT64_MAX};
+	may = ask(all, n, i, free > n_brought ? free - n_brought : 0, now);
+	if (may.n == 0 && all[i].brought && all[i].state == SHARE_MORE && free > 0)
+		may.n = 1;
+	return may;
 }

@@ -8,7 +8,8 @@
  * spare, waits are short and take turns, and in between each partition is looked at without
  * waiting. While one has more than it may take, the empty ones do not wait at all, and are looked
  * at now and then. Before any of this comes what was let go of: one place is left for each
- * partition in which that waits. For one whose node does not answer nobody is held up.
+ * partition in which that waits. And before all: what a wait has brought has the credit that the
+ * wait had. For one whose node does not answer nobody is held up.
  */
 #ifndef REDISQ_SHARE_H
 #define REDISQ_SHARE_H
@@ -28,6 +29,7 @@ struct share {
 	enum share_state state;
 	bool more;         /* there may be, whatever it is doing */
 	bool full;         /* its last read that did not wait brought all that it asked for */
+	bool brought;      /* its wait has moved something, which goes back if there is no credit */
 	bool quiet;        /* and has brought nothing for long */
 	bool takes;        /* what was let go of waits there for credit, whatever it is doing */
 	bool busy;         /* and an answer is near, before it can use any */

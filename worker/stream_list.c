@@ -64,6 +64,7 @@ static void on_fetched(void *arg, const struct redisReply *r)
 	const struct redisReply *list = reply_at(r, 1);
 	int64_t first = reply_int(reply_at(r, 0), -1);
 	int n = (int)reply_len(list);
+	bool given_back;
 	int n_new;
 
 	if (reply_kind(r) != REPLY_OK || q->phase != STREAM_OPEN) {
@@ -80,10 +81,12 @@ static void on_fetched(void *arg, const struct redisReply *r)
 		return;
 	}
 	stream_fine(q, STREAM_OP_READ);
+	/* What we had no slot for went back: it lies there. */
+	given_back = q->arrived && q->read_asked == 0;
 	q->arrived = false;
 	n_new = stream_adopt_all(q, list, q->read_asked,
 				 lease_evidence(q->read_sent_ms, q->c->lease));
-	q->maybe_more = n > 0;
+	q->maybe_more = n > 0 || given_back;
 	if (n == 0 && q->read_asked > 0)
 		stream_nothing_new(q);
 	stream_read_over(q, n_new);

@@ -118,7 +118,7 @@ static void on_entry(void *arg, struct slice id, const struct redisReply *fields
 
 void stream_read_over(struct queue *q, int n_new)
 {
-	q->full = q->reading == READ_SENT && n_new == q->read_asked;
+	q->full = q->reading == READ_SENT && q->read_asked > 0 && n_new == q->read_asked;
 	q->reading = READ_NONE;
 	q->looked_ms = clock_boot_ms();
 	ledger_got(&q->w->ledger, LEDGER_READ, q->read_asked, n_new);
@@ -176,6 +176,7 @@ struct share stream_look(const struct queue *q, int64_t now)
 	struct share s = {
 		.more = q->maybe_more || q->arrived,
 		.full = q->full,
+		.brought = q->arrived,
 		.quiet = now - q->last_entry_ms > STREAM_LONG_IDLE_MS,
 		.looked_ms = q->looked_ms,
 		.asked_ms = asked_since(q),

@@ -280,6 +280,19 @@ def test_without_blmove_and_client_unblock_it_waits_by_brpoplpush(sup, tmp_path,
         old.close()
 
 
+def test_what_a_wait_brings_is_run_and_not_given_back(sup, server, journal):
+    """With fewer slots than partitions: another was due for a look, so the item went back, though
+    the slot that its wait had kept was free."""
+    s = sup(queues=queue(journal, partitions=3, concurrency=1), supervisor={"workers": 1})
+    s.wait_ready(1)
+    for k in range(30):
+        wait_until(lambda: server.r.info("clients")["blocked_clients"])
+        server.lpush("q:%d" % (k % 3), b"do")
+        journal.wait_ended(k + 1)
+    assert "cmdstat_rpush" not in server.r.info("commandstats")
+    assert set(journal.runs().values()) == {1}
+
+
 def test_the_name_of_something_else_is_refused(sup, server, journal):
     server.r.hset("q", "a", "b")
     s = sup(queues=queue(journal), supervisor={"workers": 1})

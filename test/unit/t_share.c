@@ -180,6 +180,24 @@ static void for_what_waits_at_one_that_hangs_no_place_is_left(void **state)
 	assert_int_equal(share_ask(all, 2, 0, 1, NOW + SHARE_LOOK_MS).n, 1);
 }
 
+/* Another was due for a look, and what had come went back. */
+static void what_a_wait_has_brought_has_the_credit_of_the_wait(void **state)
+{
+	struct share all[] = {row(SHARE_EMPTY, 0), row(SHARE_MORE, 0), row(SHARE_EMPTY, 0),
+			      row(SHARE_MORE, NOW)};
+
+	(void)state;
+	all[1].brought = true;
+	assert_int_equal(share_ask(all, 4, 1, 1, NOW).n, 1);
+	assert_int_equal(share_ask(all, 4, 1, 0, NOW).n, 0);
+	assert_int_equal(share_ask(all, 4, 0, 1, NOW).n, 0);
+	assert_int_equal(share_ask(all, 4, 3, 1, NOW).n, 0);
+	assert_int_equal(share_ask(all, 4, 0, 2, NOW).n, 1);
+	all[1].brought = false;
+	assert_int_equal(share_ask(all, 4, 0, 1, NOW).n, 1);
+	assert_int_equal(share_ask(all, 4, 1, 1, NOW).n, 0);
+}
+
 /* With less credit than partitions: within one turn of waiting each has been looked at. */
 static void nobody_is_forgotten_with_little_credit(void **state)
 {
@@ -233,6 +251,7 @@ int main(void)
 		cmocka_unit_test(waits_end_when_a_backlog_needs_their_credit),
 		cmocka_unit_test(one_that_hangs_makes_no_other_deaf),
 		cmocka_unit_test(for_what_waits_at_one_that_hangs_no_place_is_left),
+		cmocka_unit_test(what_a_wait_has_brought_has_the_credit_of_the_wait),
 		cmocka_unit_test(nobody_is_forgotten_with_little_credit),
 	};
 
