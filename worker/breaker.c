@@ -17,13 +17,14 @@ static int find(const struct breaker *b, const char *label)
 	return -1;
 }
 
-static void blame(struct breaker *b, const char *id, const char *label)
+static void blame(struct breaker *b, int partition, const char *id, const char *label)
 {
 	int i = find(b, label);
 
 	if (i < 0)
 		i = (int)(b->n_blamed++ % BREAKER_BLAMED);
 	snprintf(b->blamed[i].id, sizeof(b->blamed[i].id), "%s", id);
+	b->blamed[i].partition = partition;
 	snprintf(b->blamed[i].label, sizeof(b->blamed[i].label), "%s", label);
 	b->blamed[i].others_worked = false;
 }
@@ -48,10 +49,10 @@ bool breaker_missing(struct breaker *b, int64_t now_ms)
 	return open_it(b, now_ms);
 }
 
-bool breaker_broken(struct breaker *b, const char *id, const char *label, bool is_old,
-		    int64_t now_ms)
+bool breaker_broken(struct breaker *b, int partition, const char *id, const char *label,
+		    bool is_old, int64_t now_ms)
 {
-	blame(b, id, label);
+	blame(b, partition, id, label);
 	if (b->state == BREAKER_OPEN || (b->state == BREAKER_HALF_OPEN && is_old))
 		return false;
 	b->probe_size = 1;
@@ -87,10 +88,11 @@ bool breaker_worked(struct breaker *b, bool is_old)
 	return true;
 }
 
-bool breaker_blames(const struct breaker *b, const char *id)
+bool breaker_blames(const struct breaker *b, int partition, const char *id)
 {
 	for (int i = 0; i < BREAKER_BLAMED; i++)
-		if (b->blamed[i].id[0] && strcmp(b->blamed[i].id, id) == 0)
+		if (b->blamed[i].id[0] && b->blamed[i].partition == partition &&
+		    strcmp(b->blamed[i].id, id) == 0)
 			return true;
 	return false;
 }

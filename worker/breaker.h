@@ -36,7 +36,8 @@ struct breaker {
 	int probe_size;      /* tasks that a try may have: grows while they only fail */
 	bool has_worked;     /* since it was last tried in vain */
 	struct {
-		char id[BOARD_ID_MAX];          /* the entry it was then */
+		char id[BOARD_ID_MAX]; /* the entry it was then, in that partition */
+		int partition;
 		char label[TASK_LABEL_MAX + 1]; /* the task, whichever attempt */
 		bool others_worked;             /* since then */
 	} blamed[BREAKER_BLAMED];               /* a ring */
@@ -48,16 +49,16 @@ void breaker_init(struct breaker *b, int64_t delay_ms, int failures_max);
  * The handler proved broken on this task; true when that opened it (the first to say so logs it).
  * `is_old`: the task was there before the present try began, and decides nothing about it.
  */
-bool breaker_broken(struct breaker *b, const char *id, const char *label, bool is_old,
-		    int64_t now_ms);
+bool breaker_broken(struct breaker *b, int partition, const char *id, const char *label,
+		    bool is_old, int64_t now_ms);
 /* Not even a try was needed to see that it cannot work. */
 bool breaker_missing(struct breaker *b, int64_t now_ms);
 /* A task failed within BREAKER_FAST_MS; true when that opened it. */
 bool breaker_failed_fast(struct breaker *b, bool is_old, int64_t now_ms);
 /* The handler worked, whatever the task's fate; true when that closed it. */
 bool breaker_worked(struct breaker *b, bool is_old);
-/* It broke on this entry before. */
-bool breaker_blames(const struct breaker *b, const char *id);
+/* It broke on this entry before. Two partitions may have entries of the same id. */
+bool breaker_blames(const struct breaker *b, int partition, const char *id);
 /* It broke on this task, and has worked for others since: it is the task. */
 bool breaker_is_to_blame(const struct breaker *b, const char *label);
 /* Tells an open breaker the time; true when it became half open. */

@@ -154,9 +154,12 @@ bool partitions_have_more(const struct worker *w)
 {
 	int64_t now = clock_boot_ms();
 
-	for (int i = 0; i < w->partitions.n; i++)
-		if (w->qops->look(w->partitions.v[i].queue, now).more)
+	for (int i = 0; i < w->partitions.n; i++) {
+		struct share s = w->qops->look(w->partitions.v[i].queue, now);
+
+		if (s.more && s.state != SHARE_OUT)
 			return true;
+	}
 	return false;
 }
 

@@ -56,7 +56,7 @@ bool partitions_all_wait(const struct worker *w);
 const char *partitions_consumer(const struct worker *w);
 /* Where to say it of one of several: "partition 3: ", else "". */
 const char *partitions_label(struct worker *w, const struct queue *q, char out[24]);
-/* May any of them have more to read? */
+/* May any of them that can be read have more? */
 bool partitions_have_more(const struct worker *w);
 /* Set aside, it is not known of any. */
 void partitions_begin_quarantine(struct worker *w);

@@ -213,7 +213,7 @@ static void pick(struct queue *q, const struct redisReply *rows, bool stale_ok, 
 		if (owner.len >= sizeof(c.owner) || (!stale_ok && !released))
 			continue;
 		snprintf(c.id, sizeof(c.id), "%.*s", (int)id.len, id.data);
-		if (worker_avoids(q->w, c.id) && partitions_have_more(q->w))
+		if (worker_avoids(q->w, q->partition, c.id) && partitions_have_more(q->w))
 			continue; /* there may be something better to try the handler with */
 		if (worker_find_task(q->w, q, c.id))
 			continue; /* our own, released, and its answer still under way */

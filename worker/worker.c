@@ -34,9 +34,9 @@ static int most_tasks(const struct conf_queue *qc)
 	return 2 * qc->concurrency * (qc->partitions < 3 ? qc->partitions : 3);
 }
 
-bool worker_avoids(const struct worker *w, const char *id)
+bool worker_avoids(const struct worker *w, int partition, const char *id)
 {
-	return w->breaker.state == BREAKER_HALF_OPEN && breaker_blames(&w->breaker, id);
+	return w->breaker.state == BREAKER_HALF_OPEN && breaker_blames(&w->breaker, partition, id);
 }
 
 int worker_may_ask(const struct worker *w)

@@ -116,7 +116,7 @@ extern const struct queue_events worker_queue_events;
 /* How many tasks may be asked for now: the ledger, the breaker and the phase agree on it. */
 int worker_may_ask(const struct worker *w);
 /* The breaker is trying the handler, and not with this task. */
-bool worker_avoids(const struct worker *w, const char *id);
+bool worker_avoids(const struct worker *w, int partition, const char *id);
 /* There is more to do: another turn without waiting for an event. */
 void worker_turn_again(struct worker *w);
 /* A free row of the table; never NULL while the ledger holds. */

@@ -76,9 +76,10 @@ void worker_tell_breaker(struct worker *w, const struct task *t)
 	case OUTCOME_UNSTARTED:
 		snprintf(why, sizeof(why), "%s%s",
 			 o->kind == OUTCOME_BROKEN ? "the handler is broken: " : "", o->error);
-		breaker_opened(
-			w, breaker_broken(&w->breaker, t->id, t->label, t->is_old, clock_mono_ms()),
-			why);
+		breaker_opened(w,
+			       breaker_broken(&w->breaker, t->partition, t->id, t->label, t->is_old,
+					      clock_mono_ms()),
+			       why);
 		break;
 	case OUTCOME_STOPPED:
 	case OUTCOME_OVERSIZED:

@@ -176,6 +176,20 @@ def test_a_slot_that_moves_keeps_no_worker_set_aside(masters, sup, journal, gate
     wait_until(lambda: all(w["consuming"] for w in s.workers()), 20)
 
 
+def test_a_node_that_stays_away_keeps_no_broken_handler_from_being_tried(masters, sup, journal):
+    """There might be something better there to try it with than what it broke on: not while that
+    cannot be read."""
+    s = start(sup, journal, masters, 1, breaker_delay="300ms")
+    gone, _, rest = away(masters)
+    gone.stop()
+    wait_until(lambda: not any(w["consuming"] for w in s.workers()), 20)
+    x, node = next(iter(rest.items()))
+    task, = called(x, node.add(x, b"do exit=78 until_run=2"))
+    wait_until(lambda: journal.runs()[task] == 2, 20, "it is tried with what it broke on")
+    node.wait_empty(x)
+    assert "the handler works again" in s.log("q")
+
+
 # ---- tasks that have ended, and cannot be settled
 
 def away(cluster):
