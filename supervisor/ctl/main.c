@@ -130,9 +130,10 @@ static int usage(const struct options *o, struct err *e)
 		for (size_t k = 0; k < ARRAY_LEN(verbs[i].names) && verbs[i].names[k]; k++)
 			suggest_try(&near, o->verb, verbs[i].names[k]);
 	if (near.word)
-		return err_set(e, EXIT_USAGE, "no verb \"%s\"; did you mean %s?", o->verb,
-			       near.word);
-	return err_set(e, EXIT_USAGE, "no verb \"%s\"; see redisqctl --help", o->verb);
+		return err_set(e, EXIT_USAGE, "no verb \"%.*s\"; did you mean %s?",
+			       (int)suggest_shown(o->verb), o->verb, near.word);
+	return err_set(e, EXIT_USAGE, "no verb \"%.*s\"; see redisqctl --help",
+		       (int)suggest_shown(o->verb), o->verb);
 }
 
 /* An error is one line; without one the note has a line of its own. */

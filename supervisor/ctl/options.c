@@ -152,9 +152,10 @@ static int unknown(const char *arg, size_t len, struct err *e)
 		suggest_try(&near, name, specs[i].name);
 	free(name);
 	if (near.word)
-		return err_set(e, EXIT_USAGE, "unknown option %s; did you mean %s?", arg,
-			       near.word);
-	return err_set(e, EXIT_USAGE, "unknown option %s; see redisqctl --help", arg);
+		return err_set(e, EXIT_USAGE, "unknown option %.*s; did you mean %s?",
+			       (int)suggest_shown(arg), arg, near.word);
+	return err_set(e, EXIT_USAGE, "unknown option %.*s; see redisqctl --help",
+		       (int)suggest_shown(arg), arg);
 }
 
 /* The option argv[i], perhaps with its value in argv[i + 1]; returns the index of the last one. */
