@@ -223,8 +223,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 
 int options_check(const struct options *o, const char *verb, uint32_t takes, struct err *e)
 {
-	takes |= OPT_BIT(OPT_CONF) | OPT_BIT(OPT_SET) | OPT_BIT(OPT_JSON) | OPT_BIT(OPT_NO_WAIT) |
-		 OPT_BIT(OPT_HELP) | OPT_BIT(OPT_VERSION);
+	takes |= OPT_BIT(OPT_CONF) | OPT_BIT(OPT_SET) | OPT_BIT(OPT_HELP) | OPT_BIT(OPT_VERSION);
 	for (unsigned id = 0; id < OPT_N; id++) {
 		if (!o->said[id] || (takes & OPT_BIT(id)))
 			continue;

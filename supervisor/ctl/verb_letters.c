@@ -548,7 +548,9 @@ static int verb_letters(struct ctl *c, bool held, struct err *e)
 			    .ids = o->args + 2,
 			    .n_ids = o->n_args - 2};
 	const char *what = o->args[0];
-	enum option_id takes = strcmp(what, "list") == 0 ? OPT_N_LINES : OPT_ALL;
+	uint32_t takes = strcmp(what, "list") == 0   ? OPT_BIT(OPT_N_LINES) | OPT_BIT(OPT_JSON)
+			 : strcmp(what, "show") == 0 ? OPT_BIT(OPT_JSON)
+						     : OPT_BIT(OPT_ALL);
 	char verb[16];
 	int rc;
 
@@ -557,7 +559,7 @@ static int verb_letters(struct ctl *c, bool held, struct err *e)
 		return err_set(e, EXIT_USAGE, "usage: redisqctl %s list|show|%s|drop QUEUE [ID...]",
 			       l.word, l.again);
 	snprintf(verb, sizeof(verb), "%s %s", l.word, what);
-	if (options_check(o, verb, strcmp(what, "show") == 0 ? 0 : OPT_BIT(takes), e) != 0)
+	if (options_check(o, verb, takes, e) != 0)
 		return -1;
 	l.redis = redis_open_parts(&c->target, l.queue, &l.parts, e);
 	if (!l.redis)

@@ -208,6 +208,12 @@ class RedisServer:
     def unix_url(self):
         return "unix://%s?db=0" % self.socket
 
+    def is_replica(self):
+        try:
+            return self.r.role()[0] == b"slave"
+        except redis.exceptions.ConnectionError:  # who becomes one cuts its links
+            return False
+
     def pause(self):
         self.proc.send_signal(signal.SIGSTOP)
 

@@ -311,7 +311,7 @@ def test_kill_9_of_the_owner_under_load(cluster, sup, journal):
     assert max(twice.values(), default=1) <= 2
     assert sorted(s.pids()) == pids, "no worker has ended"
     old.start()
-    wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old one is a replica")
+    wait_until(lambda: old.is_replica(), 30, "the old one is a replica")
     assert consuming(s, new.port)
 
 
@@ -353,7 +353,7 @@ def test_an_owner_that_hangs(cluster, sup, journal):
         journal.wait_ended(20)
     finally:
         old.go_on()
-    wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old one is a replica")
+    wait_until(lambda: old.is_replica(), 30, "the old one is a replica")
     assert consuming(s, new.port)
 
 
@@ -387,7 +387,7 @@ def test_a_promotion_is_seen_while_the_old_owner_hangs(tmp_path, sup, journal):
         late = start(sup, journal, made.url(old), 1)
         wait_until(lambda: late.workers(), 10)
         old.go_on()
-        wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old one is a replica")
+        wait_until(lambda: old.is_replica(), 30, "the old one is a replica")
         load.end()
         late.wait_ready(1)
         wait_until(lambda: consuming(late, new.port), 30)

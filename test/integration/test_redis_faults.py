@@ -80,9 +80,9 @@ def delayed(t):
 LOST = [
     Row("nogroup", destroy_group, nothing, again=destroy_group, erases=True, says="NOGROUP"),
     Row("del", lambda t: t.server.r.delete("q"), nothing, again=lambda t: t.server.r.delete("q"),
-        commands=100, erases=True),
+        commands=200, erases=True),   # each opening asks 9 TYPEs
     Row("flushall", lambda t: t.server.r.flushall(), nothing,
-        again=lambda t: t.server.r.flushall(), commands=200, erases=True),  # each opening asks 9 TYPEs
+        again=lambda t: t.server.r.flushall(), commands=200, erases=True),
     Row("noscript", lambda t: t.server.r.script_flush(), nothing,
         again=lambda t: t.server.r.script_flush(), blind=False, settles=True),
     Row("records", delete_records, nothing, again=delete_records, seconds=2.5, blind=False,

@@ -3,7 +3,6 @@ import json
 import time
 
 import pytest
-import redis
 
 from redisserver import RedisServer
 from sentinels import FakeSentinel, Fleet, Producer
@@ -63,13 +62,6 @@ def places(sup):
              if 'master "mymaster" is at' in line] for text in sup.log_files("q").values()]
 
 
-def is_replica(server):
-    try:
-        return server.r.role()[0] == b"slave"
-    except redis.exceptions.ConnectionError:  # a Sentinel that makes it one cuts its links
-        return False
-
-
 def test_kill_9_of_the_master_under_load(fleet, sup, journal):
     s = start(sup, journal, fleet.url)
     s.wait_ready(2)
@@ -99,7 +91,7 @@ def test_kill_9_of_the_master_under_load(fleet, sup, journal):
     assert "redis        redis://127.0.0.1:%d/0" % new.port in s.ctl("describe", "q/0", check=0).out
     # The old one comes back, as a master, and is made a replica: nobody goes there.
     old.start()
-    wait_until(lambda: is_replica(old), 30, "the old master is a replica")
+    wait_until(lambda: old.is_replica(), 30, "the old master is a replica")
     n = len(journal.ends())
     fleet.add("q", *["do"] * 20)
     journal.wait_ended(n + 20)
@@ -124,7 +116,7 @@ def test_a_master_that_hangs(fleet, sup, journal):
     journal.wait_ended(20)
     new.wait_empty("q")
     old.go_on()
-    wait_until(lambda: old.r.role()[0] == b"slave", 30, "the old master is a replica")
+    wait_until(lambda: old.is_replica(), 30, "the old master is a replica")
 
 
 def test_a_promotion_by_hand(fleet, sup, journal):

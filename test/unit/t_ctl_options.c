@@ -92,7 +92,9 @@ static void test_an_option_that_a_verb_does_not_take_is_refused(void **state)
 		uint32_t takes;
 		const char *says; /* NULL = it is taken */
 	} cases[] = {
-		{{"ctl", "ping", "-c", "x", "-s", "a.b=c", "--json", "--no-wait"}, 0, NULL},
+		{{"ctl", "ping", "-c", "x", "-s", "a.b=c"}, 0, NULL},
+		{{"ctl", "audit", "q", "--json"}, 0, "audit takes no --json"},
+		{{"ctl", "push", "q", "--no-wait"}, 0, "push takes no --no-wait"},
 		{{"ctl", "logs", "-f", "-n", "3"},
 		 OPT_BIT(OPT_FOLLOW) | OPT_BIT(OPT_N_LINES),
 		 NULL},
@@ -147,7 +149,7 @@ static void test_refused(void **state)
 		const char *want;
 	} cases[] = {
 		{{"ctl", "status", "--jsonn"}, "unknown option --jsonn; did you mean --json?"},
-		{{"ctl", "push", "--kye=k"}, "unknown option --kye=k; did you mean --key?"},
+		{{"ctl", "push", "--kye=k"}, "unknown option --kye; did you mean --key?"},
 		{{"ctl", "--quux"}, "unknown option --quux; see redisqctl --help"},
 		{{"ctl", "-x"}, "unknown option -x; see redisqctl --help"},
 		{{"ctl", "status", "-c"}, "-c needs a value; see redisqctl --help"},
