@@ -270,7 +270,9 @@ static void on_unblocked(void *arg, const struct redisReply *r)
 {
 	struct queue *q = arg;
 
-	/* Where CLIENT is forbidden the block ends by itself, soon enough. */
+	/* Where that is not possible the block ends by itself, and the next ones are short. */
+	if (reply_kind(r) == REPLY_DENIED || reply_kind(r) == REPLY_UNKNOWN)
+		q->no_unblock = true;
 	if (r && reply_kind(r) != REPLY_OK)
 		log_debug("CLIENT UNBLOCK: %s", reply_error_text(r));
 	if (q->reading == READ_UNBLOCKING && reply_int(r, 0) == 0)
@@ -281,7 +283,7 @@ void stream_unblock(struct queue *q)
 {
 	struct args a;
 
-	if (q->reading != READ_BLOCKED || rconn_client_id(q->fetch) == 0)
+	if (q->reading != READ_BLOCKED || rconn_client_id(q->fetch) == 0 || q->no_unblock)
 		return;
 	args_init(&a);
 	args_str(&a, "CLIENT");

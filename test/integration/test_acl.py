@@ -110,6 +110,29 @@ def test_a_worker_lives_without_what_it_can_do_without(sup, server, journal, gat
         assert option[1:] + " (" in said[0]
 
 
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_client_unblock_that_is_refused_is_not_asked_for_in_a_spin(sup, server, journal, gate, when):
+    """A backlog in one partition needs the slots that wait at the others, until their waits end."""
+    def n_refused():
+        return sum(c.get("rejected_calls", 0) for name, c in server.r.info("commandstats").items()
+                   if name in ("cmdstat_client", "cmdstat_client|unblock"))
+
+    rights = optional() if when == "meanwhile" else set(optional()) - {"+client|unblock"}
+    who = a_worker(server, *rights, "resetkeys", "~q:*", "~{q:*")
+    s = sup(queues={"q": dict(FAST, handler=journal.handler(), partitions=3, concurrency=4)},
+            redis=who, args=["-n", 1])
+    s.wait_ready(1)
+    wait_until(lambda: server.r.info("clients")["blocked_clients"] == 3)
+    if when == "meanwhile":
+        allow(server, "-client|unblock")
+    before = n_refused()
+    server.add("q:0", *[b"do " + str(gate).encode()] * 8)
+    journal.wait_started(4)
+    gate.open()
+    server.wait_empty("q:0")
+    assert n_refused() <= before + (2 if when == "meanwhile" else 0)
+
+
 def test_no_documented_permission_is_idle(server):
     """Every command that is asked for is one that a script, the worker or redisqctl names."""
     texts = ""
