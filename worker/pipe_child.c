@@ -310,7 +310,7 @@ static int spawn_it(struct pipe_child *c, const int fds[4], enum spawn_step *ste
 {
 	struct worker *w = c->h->w;
 	struct run_facts facts = {
-		.queue = w->qc, .consumer = w->board->names[0].consumer, .slot = w->slot};
+		.queue = w->qc, .consumer = partitions_consumer(w), .slot = w->slot};
 	struct strv env = {NULL, 0};
 	struct spawn s = {
 		.argv = w->qc->handler.argv.v,

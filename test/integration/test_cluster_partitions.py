@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+import procs
 from clusters import Producer
 from journal import Gate
 from waiting import stays, wait_until
@@ -188,6 +189,20 @@ def test_a_node_that_stays_away_keeps_no_broken_handler_from_being_tried(masters
     wait_until(lambda: journal.runs()[task] == 2, 20, "it is tried with what it broke on")
     node.wait_empty(x)
     assert "the handler works again" in s.log("q")
+
+
+def test_a_child_knows_its_worker_though_the_first_partition_is_away(masters, sup, pipes):
+    gone, _, rest = away(masters)
+    seed = next(iter(rest.values()))
+    gone.stop()
+    s = sup(server=None, supervisor={"workers": 1}, redis={"url": masters.url(seed)},
+            queues={"q": {"handler": pipes.handler(), "partitions": N}})
+    worker, = s.wait_ready(1)
+    stream, node = next(iter(rest.items()))
+    node.add(stream, b"do")
+    pid = wait_until(pipes.starts)[0]["pid"]
+    assert worker["consumer"] == "worker_%d" % worker["pid"]
+    assert procs.environ(pid)[b"REDISQ_WORKER"].decode() == worker["consumer"]
 
 
 # ---- tasks that have ended, and cannot be settled
