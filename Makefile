@@ -73,7 +73,7 @@ SUPERVISOR := canary children control control_socket credit daemon earlier facts
 	lock logfile logformat logsink main options outlet private_redis proc proc_death proc_fsm proc_spawn \
 	proc_words reload reloading restart roll roll_fsm roll_trial slot status supervisor supervisor_init suspects terminal tick verbs \
 	waiters
-WORKER := main worker complaint partitions share worker_tasks worker_drain worker_breaker orders ledger task task_index task_table verdict breaker reply lease group args fields answer \
+WORKER := main worker complaint partitions share starts worker_tasks worker_drain worker_breaker orders ledger task task_index task_table verdict breaker reply lease group args fields answer \
 	exec_exit exec_stdin child_env frames handler_exec handler_pipe pipe_child pipe_talk pipe_exit pipe_lines pipe_plan pipe_seen program handler_so so_lead so_lib so_pool so_run queue_stream stream_kind stream_list stream_open stream_read stream_done stream_settle stream_note \
 	stream_care stream_take stream_handover stream_trouble stream_policy stream_needs strays suspect
 CTL := client doctor_cluster doctor_list doctor_names doctor_needs doctor_parts doctor_queue doctor_scan doctor_server doctor_spread entry findings logtail main options out parts reach redis redis_kind redis_parts redis_reply spread table target verb_audit verb_doctor verb_letters verb_logs verb_other \

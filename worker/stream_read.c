@@ -54,21 +54,12 @@ bool stream_adopt(struct queue *q, const struct arrival *in)
 	return true;
 }
 
-/* A start waits for the child's exec: so many at most before the loop looks at anything else. */
-#define STARTS_PER_TURN 16
-#define STARTS_PER_TURN_MS 10
-
 bool stream_start_fetched(struct queue *q, int64_t now)
 {
 	struct list *fetched = &q->w->tasks.in[TASK_FETCHED];
-	int64_t until;
 	bool stale = false;
 	struct list *it, *tmp;
-	int n = 0;
 
-	if (list_empty(fetched))
-		return false;
-	until = clock_mono_ms() + STARTS_PER_TURN_MS;
 	list_each_safe (it, tmp, fetched) {
 		struct task *t = list_entry(it, struct task, state_link);
 
@@ -81,13 +72,11 @@ bool stream_start_fetched(struct queue *q, int64_t now)
 		/* One that is but given back needs none. */
 		if (t->wants_checkpoint && !q->w->stopping)
 			continue;
-		if (!q->w->hops->starts_at_once &&
-		    (n == STARTS_PER_TURN || (n > 0 && clock_mono_ms() >= until))) {
+		if (!q->w->hops->starts_at_once && !starts_take(&q->w->starts, clock_mono_ms())) {
 			worker_turn_again(q->w);
 			break;
 		}
 		q->events->on_task(q->w, q, t);
-		n++;
 	}
 	return stale;
 }

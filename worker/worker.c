@@ -108,6 +108,7 @@ static void on_turn(struct ev_loop *loop ATTR_UNUSED, ev_prepare *p, int revents
 	}
 	if (w->phase == WORKER_OVER)
 		return;
+	starts_turn(&w->starts);
 	partitions_turn(w);
 	if (w->hops->turn)
 		w->hops->turn(w->handler);

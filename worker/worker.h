@@ -26,6 +26,7 @@
 #include "queue.h"
 #include "scoreboard.h"
 #include "sig.h"
+#include "starts.h"
 #include "task_table.h"
 
 enum worker_phase { WORKER_RUNNING, WORKER_DRAINING, WORKER_LEAVING, WORKER_OVER };
@@ -56,6 +57,7 @@ struct worker {
 	struct task_table tasks; /* as many as ledger.most */
 	int *free_rows;          /* owned: stack of scoreboard rows */
 	int n_free_rows;
+	struct starts starts; /* of this turn */
 
 	const struct queue_ops *qops;
 	struct partitions partitions;
