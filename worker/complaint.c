@@ -14,15 +14,14 @@ static uint64_t kind_of(const char *text)
 	return h;
 }
 
-/* Is it among what was said last? If not it is now. */
-static bool is_known(struct complaint *c, const char *text)
+/* Is it among what was said last? */
+static bool is_known(const struct complaint *c, const char *text)
 {
 	uint64_t kind = kind_of(text);
 
 	for (unsigned i = 0; i < COMPLAINTS_KEPT; i++)
 		if (c->said[i] == kind)
 			return true;
-	c->said[c->n_said++ % COMPLAINTS_KEPT] = kind;
 	return false;
 }
 
@@ -31,10 +30,12 @@ static void say(struct complaint *c, int64_t now)
 	/* Nothing was wrong for long: it begins anew. */
 	if (now - c->due_ms > COMPLAINT_EVERY_MAX_MS)
 		memset(c->said, 0, sizeof(c->said));
-	if (!is_known(c, c->text))
-		c->every_ms = COMPLAINT_EVERY_MS;
-	else
+	if (is_known(c, c->text)) {
 		c->every_ms = min_i64(2 * c->every_ms, COMPLAINT_EVERY_MAX_MS);
+	} else {
+		c->said[c->n_said++ % COMPLAINTS_KEPT] = kind_of(c->text);
+		c->every_ms = COMPLAINT_EVERY_MS;
+	}
 	if (c->n_left_out)
 		log_warning("%s (and %u more)", c->text, c->n_left_out);
 	else
@@ -62,10 +63,8 @@ void complaint_add(struct complaint *c, const char *text)
 		c->n_left_out++;
 	snprintf(c->text, sizeof(c->text), "%s", text);
 	/* What is new does not wait for long. */
-	if (c->due_ms > now + COMPLAINT_EVERY_MS && !is_known(c, text)) {
-		c->every_ms = COMPLAINT_EVERY_MS;
+	if (c->due_ms > now + COMPLAINT_EVERY_MS && !is_known(c, text))
 		c->due_ms = now + COMPLAINT_EVERY_MS;
-	}
 	complaint_due(c, now);
 }
 

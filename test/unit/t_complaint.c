@@ -99,6 +99,27 @@ static void what_is_new_does_not_wait(void **state)
 	assert_true(complaint_due(&c, now) <= clock_boot_ms() + COMPLAINT_EVERY_MS);
 }
 
+/* It counted as said then, and waited for half a minute when it came again. */
+static void what_was_left_out_is_still_new(void **state)
+{
+	struct complaint c = {0};
+	int64_t now = clock_boot_ms();
+
+	(void)state;
+	c.due_ms = now + COMPLAINT_EVERY_MAX_MS;
+	complaint_add(&c, "wrong password");
+	complaint_add(&c, "no such host");
+	assert_true(complaint_due(&c, c.due_ms) == INT64_MAX);
+	assert_string_equal(said.data, "no such host (and 1 more)\n");
+	c.due_ms = now + COMPLAINT_EVERY_MAX_MS;
+	complaint_add(&c, "wrong password");
+	assert_true(c.due_ms <= clock_boot_ms() + COMPLAINT_EVERY_MS);
+	c.text[0] = '\0';
+	c.due_ms = now + COMPLAINT_EVERY_MAX_MS;
+	complaint_add(&c, "no such host");
+	assert_true(c.due_ms == now + COMPLAINT_EVERY_MAX_MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +127,7 @@ int main(void)
 						begin, end),
 		cmocka_unit_test_setup_teardown(what_stays_wrong_is_said_less_and_less, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_new_does_not_wait, begin, end),
+		cmocka_unit_test_setup_teardown(what_was_left_out_is_still_new, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
