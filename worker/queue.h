@@ -56,7 +56,6 @@ struct queue_events {
 };
 
 struct queue_ops {
-	const char *name;
 	/* Starts connecting. */
 	struct queue *(*open)(struct worker *w, int partition, const struct queue_events *events);
 	/* What there is to read, as far as it knows. */

@@ -1,9 +1,10 @@
 /*
  * queue_stream.c - the back end: its links, its turn and its alarm. See stream.h.
  *
- * Invariants: nothing is sent before both links stand and the name is proved (stream_can_send);
- * every error goes through stream_trouble();
- * the queue never leaves its loop for an error.
+ * Invariants: no task is asked for before both links stand and the name is proved
+ * (stream_can_send); with one link what we have is renewed, and then settled, and what the dead had
+ * is handed over, which needs no name; every error goes through stream_trouble(); the queue never
+ * leaves its loop for an error.
  */
 #include <inttypes.h>
 
@@ -424,7 +425,6 @@ static void queue_free(struct queue *q)
 }
 
 const struct queue_ops queue_stream_ops = {
-	.name = "stream",
 	.open = queue_open,
 	.look = stream_look,
 	.turn = queue_turn,
