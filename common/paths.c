@@ -187,9 +187,9 @@ int paths_make(const struct paths_who *who, const char *dir, mode_t mode, struct
 			/* A parent that is there may also answer EROFS or EACCES. */
 			if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
 				err_set(e, EXIT_CONFIG,
-					"cannot make the directory %s: %s; set run_dir, state_dir "
-					"and "
-					"log_dir of [supervisor] to others",
+					"cannot make the directory %s: %s; set pid_file, "
+					"control_socket, state_dir and log_dir of [supervisor], or "
+					"XDG_RUNTIME_DIR, to another place",
 					path, strerror(why));
 				goto out;
 			}

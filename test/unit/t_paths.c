@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "conf_row.h"
 #include "cpus.h"
 #include "paths.h"
 
@@ -150,6 +151,30 @@ static void test_make(void **state)
 	free(file);
 }
 
+/* /proc takes no directory. The words with a '_' are keys, but for the variable. */
+static void test_the_keys_to_set_exist(void **state)
+{
+	struct paths_who who = paths_self();
+	struct err e = {0};
+	int n = 0;
+
+	(void)state;
+	assert_int_equal(paths_make(&who, "/proc/redisq/run", 0755, &e), -1);
+	for (const char *p = e.text; *p; p += strspn(p, " ,;:")) {
+		size_t len = strcspn(p, " ,;:");
+		char *word = xmemdup0(p, len);
+
+		if (strchr(word, '_') && strcmp(word, "XDG_RUNTIME_DIR") != 0) {
+			if (!conf_row(CONF_SUPERVISOR, word))
+				fail_msg("there is no key %s", word);
+			n++;
+		}
+		free(word);
+		p += len;
+	}
+	assert_int_equal(n, 4);
+}
+
 /* A uid that nobody has: its directory in /tmp is ours to play with. */
 #define PLAY_UID 4000000123u
 
@@ -228,9 +253,13 @@ static void test_cpus(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_trees),    cmocka_unit_test(test_files),
-		cmocka_unit_test(test_absolute), cmocka_unit_test(test_make),
-		cmocka_unit_test(test_wall),     cmocka_unit_test(test_wall_mode),
+		cmocka_unit_test(test_trees),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_absolute),
+		cmocka_unit_test(test_make),
+		cmocka_unit_test(test_the_keys_to_set_exist),
+		cmocka_unit_test(test_wall),
+		cmocka_unit_test(test_wall_mode),
 		cmocka_unit_test(test_cpus),
 	};
 
