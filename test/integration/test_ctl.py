@@ -1,10 +1,12 @@
 """redisqctl against a running supervisor: every verb, the PM2 habits, the exit codes."""
 import json
+import os
 import re
 import signal
 
 import pytest
 
+from redisserver import ROOT
 from waiting import stays, wait_until
 
 
@@ -45,6 +47,45 @@ def test_status_json_has_the_contract_s_keys(s, server):
         assert w["consumer"] == "worker_%d" % w["pid"] and w["state"] == "ready"
         assert w["consuming"] is True and w["rss_bytes"] > 100000 and w["last_exit"] is None
     assert json.loads(s.ctl("jlist", check=0).out)["queues"][0]["name"] == "q"
+
+
+def listed_keys():
+    """{object: keys} as supervisor/control.txt says it of the status."""
+    with open(os.path.join(ROOT, "supervisor", "control.txt"), encoding="ascii") as f:
+        table = f.read().split("In            Key")[1].split("With nothing but a shell")[0]
+    keys, name = {}, None
+    for of, words in re.findall(r"(?m)^([a-z_]+ +| {14})([a-z_]+(?:, [a-z_]+)*)(?:  |$)", table):
+        name = of.strip() or name
+        keys.setdefault(name, set()).update(words.split(", "))
+    return keys
+
+
+def keys_of(value, name, keys):
+    """Adds those of an object, and of all in it."""
+    within = {"queues": "queue", "workers": "worker", "tasks": "task"}
+    for v in value if isinstance(value, list) else [value]:
+        if isinstance(v, dict):
+            keys.setdefault(name, set()).update(v)
+            for key in v:
+                keys_of(v[key], within.get(key, key), keys)
+
+
+def test_every_key_of_the_status_is_listed_in_control_txt(sup, server, journal, gate):
+    own = server.backend != "partitions"
+    s = sup(queues={"q": dict({"handler": journal.handler()}, **({"partitions": 2} if own else {}))},
+            supervisor={"workers": 1})
+    pid = s.wait_ready(1)[0]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: [w for w in s.ready() if w["pid"] != pid], what="another is ready")
+    s.reload()
+    server.add("q:0" if own else "q", b"do " + str(gate).encode())
+    wait_until(lambda: any(w["tasks"] for w in s.workers()), what="a task runs")
+    keys = {}
+    keys_of(s.status(), "all", keys)
+    s.ctl("reload", "--no-wait", check=0)     # the old worker has its task, and the roll is on trial
+    keys_of(wait_until(lambda: (lambda t: t if t["queues"][0]["roll"] else None)(s.status())), "all", keys)
+    gate.open()
+    assert listed_keys() == keys
 
 
 def test_status_shows_running_tasks(s, server, journal, gate):
