@@ -213,7 +213,7 @@ static const char man_head[] =
 	"involved.\n"
 	"Relative paths are relative to the directory that the supervisor was started in; those "
 	"in\n"
-	"handler, to\n.IR cwd .\n";
+	"handler (exec, pipe), to\n.IR cwd .\n";
 
 void conf_doc_man(struct buf *out)
 {

@@ -11,6 +11,9 @@
  * nothing new and is replaced (worker_wear_out). When everything else has ended, the threads that
  * are stuck are stopped for good and only then their tasks settled, so that nobody can have one
  * of them while it still runs here; the process ends without another word to those threads.
+ *
+ * The queue's `cwd` is for programs: the directory of a library, and of its relative path, is that
+ * of the worker, which is the supervisor's.
  */
 #include <errno.h>
 #include <inttypes.h>

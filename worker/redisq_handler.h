@@ -46,10 +46,10 @@
  * libc's locks (do not fork() without exec). Calling exit() or pthread_exit() is a crash.
  *
  * Outcome. The value returned means what the exit code of a program means (redisq-worker(8)):
- * 0 done; 75 not now, the same attempt again later; 65 or 100 never, a dead letter at once; 78 the
- * handler is broken, nothing is fetched for a while; anything else a failed attempt. `result` may
- * say it in words, with a delay and a text: as with a program, a value of its own beats "done",
- * and "retry", "snooze" or "dead" beat 0.
+ * 0 done; 75 not now, the same attempt again later; 65 or 100 never, a dead letter at once; 78, 126
+ * or 127 the handler is broken, nothing is fetched for a while; 134, 137 or 139 a crash; anything
+ * else a failed attempt. `result` may say it in words, with a delay and a text: as with a program,
+ * a value of its own beats "done", and "retry", "snooze" or "dead" beat 0.
  *
  * Stopping. When a task is past its timeout, was taken over by another worker or is in the way of a
  * stop, redisq_cancelled() begins to be true: return soon, with any value (0 counts as done where

@@ -1,7 +1,7 @@
 /*
  * wait.h - the end of one task, waited for by whoever pushed it: its result, or why there is none.
  *
- * A worker leaves it under the task's id (in one of many partitions, "3/<id>") when the task asked
+ * A worker leaves it under the task's id (in one of many partitions, "3:<id>") when the task asked
  * for it (redisq.result_ttl), so a look is one command whatever the queue holds; there are four
  * looks a second. Redis may go away meanwhile for WAIT_LOST_MS. SIGINT and SIGTERM end the waiting,
  * not the task: it is said how to look, and the program dies of the signal; a second one ends it at

@@ -118,8 +118,9 @@ class RedisServer:
         self.user, self.acl, self.expects_denials = "default", [], False
         if WITH_ACL and "ACL" not in self.options + self.secrets:
             self.user = "worker"
-            self.acl = (["on", ">secret", "resetchannels", "-@all", "+select", "+role"] +
+            self.acl = (["on", ">secret", "-@all", "+select", "+role"] +
                         documented("worker") + documented("option"))
+            self.acl += ["resetchannels"] if version() >= (6, 2) else []
             if self.backend == "list":
                 self.acl += documented("list") + ["+lindex", "+zrevrangebyscore"]
                 self.acl += ["+blmove"] if version() >= SINCE["BLMOVE"] else []
