@@ -19,7 +19,7 @@ from listserver import ListServer             # noqa: E402
 from partserver import PartServer             # noqa: E402
 from proxy import Proxy                      # noqa: E402
 from redisserver import IN_CLUSTER, RedisServer  # noqa: E402
-from supervised import Supervisor            # noqa: E402
+from supervised import Supervisor, close_all  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -122,6 +122,13 @@ def gate(tmp_path):
     return Gate(tmp_path / "gate")
 
 
+def denials(server):
+    """What Redis refused the programs although nobody meant it to."""
+    if server.proc.poll() is None and not server.expects_denials:
+        for d in server.denials():
+            yield "not permitted: %s %s" % d
+
+
 @pytest.fixture
 def sup(build, tmp_path, server):
     """Makes supervisors: sup(queues={...}, supervisor={...}, ...); see supervised.py."""
@@ -135,13 +142,6 @@ def sup(build, tmp_path, server):
         return made[-1]
 
     yield make
-    faults = []
     for s in made:
         s.show()
-        try:
-            s.close()
-        except AssertionError as e:
-            faults.append(str(e))
-    if server.proc.poll() is None and not server.expects_denials:
-        faults += ["not permitted: %s %s" % d for d in server.denials()]
-    assert not faults, "\n".join(faults)
+    close_all(made, denials(server))

@@ -6,15 +6,19 @@
  * test can change what the next worker does; NAME@SLOT=VALUE is for that slot only.
  *
  *   ready_ms=N       say ready after N ms (0); -1 = never
+ *   ready_file=PATH  ... and not before this file is there
+ *   consuming_file=PATH  it takes no task, says its board, before this file is there
  *   wait=TEXT        say redis-wait TEXT instead of ready
  *   refuse=TEXT      say refused TEXT and exit 78
  *   die_ms=N         die after N ms; die_code=N, die_signal=N say how (exit 1)
+ *   die_ready=1      die as soon as it has said ready
  *   die_credit=N     die when it has credit for N tasks: it has taken the slot then
  *   hang_ms=N        the loop stands still from then on
  *   stick=PATH       looks at PATH when it is ready and its tasks run, and may not come back
  *   ignore_drain=1   goes on as if nothing had been said
  *   tasks=N          N tasks "run" as soon as there is credit; task_ms=N how long each (0 = for
- *                    ever: until stop or the drain's limit)
+ *                    ever: until stop or the drain's limit); task_gate=PATH: until this file is
+ *                    there, too
  *   fail=TEXT        the tasks fail at once: its breaker opens, it says TEXT, and runs no more
  *   broken=TEXT      its breaker is open before it is ready
  *   named=1          its name is on the board, so that others are told to have what it had pending
@@ -25,7 +29,8 @@
  *   alloc=N          touch N MiB
  *   log=TEXT         one line to the log frames, and to the raw stderr
  *
- * FAKE_WORKER_JOURNAL: a file to which "PID SLOT WORD..." is appended for what it hears.
+ * FAKE_WORKER_JOURNAL: a file to which "PID SLOT MS WORD..." is appended for what it hears, when it
+ * has started, and when it has said ready; MS is of the monotonic clock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,6 +81,16 @@ static int64_t knob(const char *name, int64_t otherwise)
 	return n;
 }
 
+/* No such knob, or the file that it names is there. */
+static bool is_there(const char *name)
+{
+	char *path = knob_text(name);
+	bool there = !path || access(path, F_OK) == 0;
+
+	free(path);
+	return there;
+}
+
 static void read_knobs(void)
 {
 	const char *path = getenv("FAKE_WORKER_KNOBS");
@@ -109,7 +124,8 @@ static void note(const char *text)
 
 	if (me.journal < 0)
 		return;
-	line = xasprintf("%d %s %s\n", (int)getpid(), me.slot, text);
+	line = xasprintf("%d %s %lld %s\n", (int)getpid(), me.slot, (long long)clock_mono_ms(),
+			 text);
 	put(me.journal, line);
 	free(line);
 }
@@ -153,7 +169,7 @@ static void start_tasks(void)
 		t.pgid = knob("handler", 0) ? start_handler() : (pid_t)knob("pgid", 0);
 		board_set_task(me.board, row, &t);
 		me.running++;
-		if (knob("task_ms", 0))
+		if (knob("task_ms", 0) || !is_there("task_gate"))
 			me.task_end_ms = clock_mono_ms() + knob("task_ms", 0);
 	}
 	atomic_store(&me.board->running, (int32_t)me.running);
@@ -296,28 +312,46 @@ static bool is_due(const char *name)
 	return ms >= 0 && clock_mono_ms() - me.started_ms >= ms;
 }
 
+static bool may_be_ready(void)
+{
+	int64_t ms = knob("ready_ms", 0);
+	char *wait = knob_text("wait");
+
+	free(wait);
+	return !wait && ms >= 0 && clock_mono_ms() - me.started_ms >= ms && is_there("ready_file");
+}
+
+static void be_ready(void)
+{
+	char *line = xasprintf("ready worker_%d", (int)getpid());
+
+	me.ready = true;
+	if (knob("named", 0)) {
+		struct board_name *n = &me.board->names[0];
+
+		snprintf(n->consumer, sizeof(n->consumer), "worker_%d", (int)getpid());
+		snprintf(n->nonce, sizeof(n->nonce), "n%d", (int)getpid());
+	}
+	say_broken("broken");
+	say(line);
+	note("ready");
+	free(line);
+}
+
 static void turn(void)
 {
 	int64_t now = clock_mono_ms();
 	char *path;
 
 	atomic_store(&me.board->heartbeat_ms, clock_boot_ms());
-	if (!me.ready && knob("ready_ms", 0) >= 0 && now - me.started_ms >= knob("ready_ms", 0) &&
-	    !strstr(me.knobs.data, "\nwait=")) {
-		char *line = xasprintf("ready worker_%d", (int)getpid());
-
-		me.ready = true;
-		atomic_store(&me.board->consuming, 1);
-		if (knob("named", 0)) {
-			struct board_name *n = &me.board->names[0];
-
-			snprintf(n->consumer, sizeof(n->consumer), "worker_%d", (int)getpid());
-			snprintf(n->nonce, sizeof(n->nonce), "n%d", (int)getpid());
-		}
-		say_broken("broken");
-		say(line);
-		free(line);
+	if (!me.ready && may_be_ready()) {
+		atomic_store(&me.board->consuming, is_there("consuming_file"));
+		be_ready();
 	}
+	if (me.ready && is_there("consuming_file"))
+		atomic_store(&me.board->consuming, 1);
+	if (me.ready && knob("die_ready", 0))
+		leave((int)knob("die_code", 1));
 	if (is_due("die_ms") || (knob("die_credit", 0) && me.credit >= knob("die_credit", 0))) {
 		if (knob("die_signal", 0))
 			kill(getpid(), (int)knob("die_signal", 0));
@@ -329,7 +363,7 @@ static void turn(void)
 		note(access(path, F_OK) == 0 ? "there" : "not there");
 		free(path);
 	}
-	if ((me.task_end_ms && now >= me.task_end_ms) ||
+	if ((me.task_end_ms && now >= me.task_end_ms && is_there("task_gate")) ||
 	    (me.drain_until_ms && now >= me.drain_until_ms))
 		end_tasks();
 	start_tasks();

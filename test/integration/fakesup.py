@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from supervised import Supervisor
+from supervised import Supervisor, close_all, read_file
 from waiting import wait_until
 
 
@@ -31,14 +31,19 @@ class FakeSupervisor(Supervisor):
             f.writelines("%s=%s\n" % kv for kv in knobs.items())
         os.rename(self.knobs_path + ".new", self.knobs_path)
 
+    def journal(self):
+        """[(pid, slot, seconds of the monotonic clock, words)] in order."""
+        text = read_file(self.journal_path)
+        lines = (x.split(" ", 3) for x in text[:text.rfind("\n") + 1].splitlines())
+        return [(int(p), int(s), int(ms) / 1000, words) for p, s, ms, words in lines]
+
     def heard(self):
         """[(pid, slot, words)] in order."""
-        try:
-            with open(self.journal_path) as f:
-                lines = f.read().splitlines()
-        except FileNotFoundError:
-            return []
-        return [(int(p), int(s), words) for p, s, words in (x.split(" ", 2) for x in lines)]
+        return [(p, s, words) for p, s, _, words in self.journal()]
+
+    def started_at(self, slot):
+        """Seconds of the monotonic clock, by the workers' own watch."""
+        return [t for _, s, t, w in self.journal() if s == slot and w == "started"]
 
     def starts(self, slot=None):
         return [p for p, s, w in self.heard() if w == "started" and slot in (None, s)]
@@ -67,8 +72,7 @@ def fake(build, tmp_path):
         return made[-1]
 
     yield make
-    for s in reversed(made):
-        s.close()
+    close_all(reversed(made))
 
 
 def queue(**keys):

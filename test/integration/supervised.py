@@ -23,6 +23,24 @@ def read_file(path):
         return ""
 
 
+def kill(pid):
+    """Ends one that may have ended meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def close_all(made, more=()):
+    """Closes each, whatever the others say to it, and fails with all that was wrong."""
+    faults = []
+    for each in made:
+        try:
+            each.close()
+        except Exception as e:                   # pytest's own, as at a limit, go through
+            faults.append(str(e) or repr(e))
+    faults += more
+    assert not faults, "\n".join(faults)
+
+
 SANITIZERS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 
@@ -267,7 +285,7 @@ class Supervisor:
             except AssertionError:
                 left = self.marked()
                 for pid in left:
-                    os.kill(pid, signal.SIGKILL)
+                    kill(pid)
         shutil.rmtree(self.run_dir, ignore_errors=True)
         assert not complaints, complaints
         assert not left, "processes were left behind: %r" % left

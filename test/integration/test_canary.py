@@ -7,10 +7,10 @@ import pytest
 import procs
 from conftest import on_both
 from fakesup import fake, queue  # noqa: F401 (a fixture)
+from feeding import Feed
 from waiting import wait_until
 
-# Where a handler is tried with tasks there are enough of them for a second and more: on an idle
-# queue it would pass.
+# Where a handler is tried with tasks they are fed until the verdict: on an idle queue it would pass.
 FAST = {"retry_delay": "50ms", "retry_jitter": "0%", "concurrency": 4, "breaker_delay": "1h"}
 
 
@@ -47,11 +47,12 @@ def test_a_reload_to_a_broken_handler_goes_back(sup, server, journal, code, text
     s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=150"))},
             supervisor={"workers": 4})
     old = {w["slot"]: w["pid"] for w in s.wait_ready(4)}
-    ids = server.add("q", *[b"x"] * 200)
-    journal.wait_ended(8)
     s.queues["q"]["handler"] = journal.handler("exit=%d" % code, "until=99", "say=new")
     s.write_ini()
-    done = s.ctl("reload")
+    with Feed(server, "q") as feed:
+        journal.wait_ended(8)
+        done = s.ctl("reload")
+    ids = feed.ids
     assert done.returncode == 1 and text in done.err and "rolled back to generation 1" in done.err
     assert s.last_reload()["ok"] is False and text in s.last_reload()["error"]
     assert s.last_reload()["error"].startswith("q/")
@@ -59,10 +60,10 @@ def test_a_reload_to_a_broken_handler_goes_back(sup, server, journal, code, text
     kept = [w for w in s.ready() if old[w["slot"]] == w["pid"]]
     assert len(kept) == 3, "the other slots never changed their worker"
     server.wait_empty("q", 90)
-    assert server.counters("q")["done"] == 200 and not server.dead("q")
+    assert server.counters("q")["done"] == len(ids) and not server.dead("q")
     touched = [i for i, n in journal.runs().items() if n > 1]
     assert len(touched) <= 20
-    assert sum(journal.runs().values()) <= 200 + 20 and set(journal.runs()) == set(ids)
+    assert sum(journal.runs().values()) <= len(ids) + 20 and set(journal.runs()) == set(ids)
     assert journal.most_at_once() <= 16
 
 
@@ -70,14 +71,14 @@ def test_a_queue_with_one_worker_goes_back_too(sup, server, journal):
     s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=50"))},
             supervisor={"workers": 1})
     s.wait_ready(1)
-    server.add("q", *[b"x"] * 150)
-    journal.wait_ended(4)
     s.queues["q"]["handler"] = journal.handler("exit=1", "until=99")
     s.write_ini()
-    assert s.ctl("reload").returncode == 1
+    with Feed(server, "q") as feed:
+        journal.wait_ended(4)
+        assert s.ctl("reload").returncode == 1
     server.wait_empty("q", 60)
-    assert server.counters("q")["done"] == 150 and not server.dead("q")
-    assert sum(journal.runs().values()) <= 170
+    assert server.counters("q")["done"] == len(feed.ids) and not server.dead("q")
+    assert sum(journal.runs().values()) <= len(feed.ids) + 20
     # The old configuration again, and a good new one: both are taken.
     for knob in ("sleep=20", "sleep=1"):
         s.queues["q"]["handler"] = journal.handler(knob)
@@ -90,16 +91,16 @@ def test_a_crash_after_going_back_starts_the_old_generation(sup, server, journal
     s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=50"))},
             supervisor={"workers": 2})
     s.wait_ready(2)
-    server.add("q", *[b"x"] * 300)
     s.queues["q"]["handler"] = journal.handler("exit=78", "until=99")
     s.write_ini()
-    assert s.ctl("reload").returncode == 1
+    with Feed(server, "q") as feed:
+        assert s.ctl("reload").returncode == 1
     for w in s.wait_ready(2):
         os.kill(w["pid"], signal.SIGKILL)
         wait_until(lambda: w["pid"] not in s.pids() and len(s.ready()) == 2)
     assert generations(s) == [1, 1]
     server.wait_empty("q", 60)
-    assert server.counters("q")["done"] == 300
+    assert server.counters("q")["done"] == len(feed.ids)
 
 
 def test_a_handler_that_was_broken_before_is_nothing_to_go_back_to(sup, server, journal):
@@ -228,22 +229,28 @@ def test_one_queue_goes_back_and_another_goes_on(sup, server, journal):
     good = dict(FAST, handler=journal.handler("sleep=50"), workers=2)
     s = sup(queues={"a": dict(good), "b": dict(good)})
     s.wait_ready(4)
-    server.add("a", *[b"x"] * 300)
-    server.add("b", *[b"x"] * 40)
     s.queues["a"]["handler"] = journal.handler("exit=78", "until=99")
     s.write_ini()
-    done = s.ctl("reload")
+    with Feed(server, "a") as a, Feed(server, "b") as b:
+        done = s.ctl("reload")
     assert done.returncode == 1 and "a/" in done.err and "b/" not in done.err
     assert {q["name"]: q["generation"] for q in s.status()["queues"]} == {"a": 1, "b": 2}
-    for name, n in (("a", 300), ("b", 40)):
-        server.wait_empty(name, 60)
-        assert server.counters(name)["done"] == n
+    for feed in (a, b):
+        server.wait_empty(feed.queue, 60)
+        assert server.counters(feed.queue)["done"] == len(feed.ids)
 
 
 # --------------------------------------------------------------------------- with fake workers
 
 LONG = {"tasks": 1, "task_ms": 600000}
 BRIEF = {"tasks": 1, "task_ms": 30}
+
+
+# A new worker that takes no task is not taken for idle: its trial lasts until the file is there (or
+# for CANARY_PATIENCE_MS).
+@pytest.fixture
+def verdict(tmp_path):
+    return tmp_path / "verdict"
 
 
 def start(fake, knobs, workers=3, **keys):
@@ -253,23 +260,24 @@ def start(fake, knobs, workers=3, **keys):
     return s
 
 
-def test_the_others_wait_for_the_canary(fake):
+def test_the_others_wait_for_the_canary(fake, verdict):
     s = start(fake, LONG)
     old = s.pids()
-    s.set_knobs(tasks=0, ready_ms=0)
+    s.set_knobs(consuming_file=verdict)
     s.signal(signal.SIGHUP)
     canary = wait_canary(s)
     left = [w["pid"] for w in s.ready() if w["slot"] != canary["slot"]]
     assert left == [p for i, p in enumerate(old) if i != canary["slot"]]
     assert s.status()["supervisor"]["state"] == "reloading"
+    verdict.touch()
     assert s.wait_reload(1)["ok"]
     assert "passes: no task came to try it with" in s.out() and roll(s) is None
 
 
-def test_an_old_worker_that_dies_on_trial_has_a_successor_at_once(fake):
+def test_an_old_worker_that_dies_on_trial_has_a_successor_at_once(fake, verdict):
     """Of its own generation, and not only when the roll comes to its slot."""
     s = start(fake, LONG, workers=2)
-    s.set_knobs()
+    s.set_knobs(consuming_file=verdict)
     s.signal(signal.SIGHUP)
     canary = wait_canary(s)
     s.set_knobs(**LONG)
@@ -278,8 +286,9 @@ def test_an_old_worker_that_dies_on_trial_has_a_successor_at_once(fake):
     again = wait_until(lambda: [w for w in s.ready() if w["slot"] == victim["slot"] and
                                 w["pid"] != victim["pid"]], what="it has a successor")[0]
     assert again["generation"] == 1 and roll(s)["phase"] == "canary"
-    wait_until(lambda: [w for w in s.ready() if w["pid"] == again["pid"] and w["running"]] or
-               roll(s) is None, what="which takes tasks")
+    wait_until(lambda: [w for w in s.workers() if w["pid"] == again["pid"] and w["running"]],
+               what="which takes tasks")
+    verdict.touch()
     assert s.wait_reload(1)["ok"]
 
 
@@ -323,9 +332,10 @@ def test_a_breaker_open_before_any_task_replaces_nobody(fake):
     assert s.status()["queues"][0]["generation"] == 1
 
 
-def test_a_later_worker_that_breaks_takes_all_back(fake):
-    s = start(fake, dict(BRIEF, **{"ready_ms@2": 100}))
-    s.set_knobs(**dict(BRIEF, **{"fail@1": "exit 3", "ready_ms@2": 700}))
+def test_a_later_worker_that_breaks_takes_all_back(fake, tmp_path):
+    s = start(fake, dict(LONG, **{"tasks@0": 0}))
+    wait_until(lambda: [w["running"] for w in s.ready()] == [0, 1, 1])  # slot 0 is the canary
+    s.set_knobs(**dict(BRIEF, **{"fail@1": "exit 3", "ready_file@2": tmp_path / "never"}))
     answer = s.request("reload", wait=True)
     assert not answer["ok"] and answer["error"].startswith("demo/1: exit 3; rolled back to")
     s.set_knobs(**BRIEF)
@@ -334,10 +344,10 @@ def test_a_later_worker_that_breaks_takes_all_back(fake):
     assert generations(s) == [3] * 3
 
 
-def test_a_second_hup_on_trial_goes_back_to_what_worked(fake):
+def test_a_second_hup_on_trial_goes_back_to_what_worked(fake, verdict):
     s = start(fake, LONG)
     old = s.pids()
-    s.set_knobs()
+    s.set_knobs(consuming_file=verdict)
     s.signal(signal.SIGHUP)
     first = wait_canary(s)
     s.set_knobs(tasks=1, task_ms=10, fail="exit 3")
@@ -360,9 +370,9 @@ def test_another_hup_during_the_way_back_is_carried_out(fake):
     assert s.wait_reload(2)["ok"] and generations(s) == [3] * 3
 
 
-def test_the_canary_killed_is_tried_again(fake):
+def test_the_canary_killed_is_tried_again(fake, verdict):
     s = start(fake, LONG)
-    s.set_knobs()
+    s.set_knobs(consuming_file=verdict)
     s.signal(signal.SIGHUP)
     canary = wait_canary(s)
     s.set_knobs(tasks=1, task_ms=10, fail="exit 3")
@@ -396,14 +406,15 @@ def test_a_dead_canary_without_a_way_back_has_no_old_worker_that_goes_on(fake):
     assert [p for p in s.pids() if p in old], "the other slot was not touched"
 
 
-def test_a_new_worker_that_dies_with_the_word_ready_was_ready(fake):
+def test_a_new_worker_that_dies_with_the_word_ready_was_ready(fake, tmp_path):
     """Both are heard in one turn of the supervisor's loop."""
     s = fake(knobs={}, supervisor={"workers": 1})
     s.wait_ready(1)
-    s.set_knobs(ready_ms=1000, die_ms=1000)
+    s.set_knobs(ready_file=tmp_path / "ready", die_ready=1)
     s.signal(signal.SIGHUP)
     _, new = wait_until(lambda: len(s.starts()) == 2 and s.starts())
     s.signal(signal.SIGSTOP)
+    (tmp_path / "ready").touch()
     wait_until(lambda: procs.state(new) == "Z", what="it has said ready, and died")
     s.signal(signal.SIGCONT)
     last = s.wait_reload(1)
@@ -424,23 +435,26 @@ def test_the_number_of_workers_follows_the_trial(fake):
     assert s.wait_ready(4)
 
 
-def test_scaling_up_on_trial_starts_the_old_generation_first(fake):
+def test_scaling_up_on_trial_starts_the_old_generation_first(fake, verdict):
     s = start(fake, LONG, workers=2)
-    s.set_knobs()
+    s.set_knobs(consuming_file=verdict)
     s.signal(signal.SIGHUP)
     wait_canary(s)
     assert s.request("scale", queue="demo", workers="4", wait=False)["ok"]
     rows = wait_until(lambda: [w for w in s.ready() if w["slot"] == 3], what="slot 3 is there")
     assert rows[0]["generation"] == 1
+    verdict.touch()
     assert s.wait_reload(1)["ok"]
     wait_until(lambda: generations(s) == [2] * 4)
 
 
-def test_scaling_the_canary_away_tries_another(fake):
+def test_scaling_the_canary_away_tries_another(fake, verdict):
     s = start(fake, {}, workers=3)
+    s.set_knobs(consuming_file=verdict)
     s.signal(signal.SIGHUP)
     canary = wait_canary(s)
     assert s.request("stop", target="demo/%d" % canary["slot"], wait=False)["ok"]
+    verdict.touch()
     assert s.wait_reload(1)["ok"]
     assert generations(s) == [2] * 2
     assert s.out().count("of generation 2, passes") == 1
@@ -455,25 +469,30 @@ def test_a_quiet_queue_has_nothing_to_try_it_with(fake):
     assert generations(s) == [2] * 3
 
 
-def test_a_restart_on_trial_is_carried_out_after_it(fake):
+def test_a_restart_on_trial_is_carried_out_after_it(fake, verdict):
     s = start(fake, LONG)
-    s.set_knobs(**LONG)
+    s.set_knobs(consuming_file=verdict)
     s.signal(signal.SIGHUP)
     canary = wait_canary(s)
-    assert s.request("restart", target="demo/%d" % canary["slot"], wait=True)["ok"]
+    restart = {"verb": "restart", "target": "demo/%d" % canary["slot"]}
+    assert s.request(**restart, wait=False)["ok"] and roll(s)["phase"] == "canary"
+    verdict.touch()
+    assert s.request(**restart, wait=True)["ok"]
     assert s.last_reload()["ok"] and generations(s) == [2] * 3
     assert canary["pid"] not in [w["pid"] for w in s.ready()]
 
 
-def test_a_stopped_worker_keeps_its_limit_when_the_queue_goes_back(fake):
-    s = start(fake, dict(BRIEF, **{"tasks@0": 0}), workers=3)
-    wait_until(lambda: [bool(w["running"]) for w in s.ready()] == [False, True, True])
-    s.set_knobs(**dict(BRIEF, **{"ignore_drain@0": 1, "ready_ms@1": 1500, "broken@1": "exit 3"}))
+def test_a_stopped_worker_keeps_its_limit_when_the_queue_goes_back(fake, tmp_path):
+    ready = tmp_path / "ready"
+    s = start(fake, dict(LONG, **{"tasks@0": 0}), workers=3)
+    wait_until(lambda: [w["running"] for w in s.ready()] == [0, 1, 1])  # slot 0 is the canary
+    s.set_knobs(**dict(BRIEF, **{"ignore_drain@0": 1, "ready_file@1": ready, "broken@1": "exit 3"}))
     s.signal(signal.SIGHUP)
     first = wait_until(lambda: [w for w in s.ready() if w["generation"] == 2])[0]
     assert first["slot"] == 0
     wait_until(lambda: roll(s)["phase"] == "rest")
     assert s.request("stop", target="demo/0", wait=False)["ok"]
+    ready.touch()
     wait_until(lambda: "exit 3; rolled back" in s.out())
     assert [w for p, _, w in s.heard() if p == first["pid"] and w.startswith("drain")] == \
         ["drain 25000"]
@@ -481,9 +500,9 @@ def test_a_stopped_worker_keeps_its_limit_when_the_queue_goes_back(fake):
     os.kill(first["pid"], signal.SIGKILL)
 
 
-def test_term_on_trial_ends_all(fake):
+def test_term_on_trial_ends_all(fake, verdict):
     s = start(fake, LONG)
-    s.set_knobs()
+    s.set_knobs(consuming_file=verdict)
     s.signal(signal.SIGHUP)
     wait_canary(s)
     s.signal(signal.SIGTERM)
