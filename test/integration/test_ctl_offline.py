@@ -2,12 +2,14 @@
 import json
 import os
 import pty
+import select
 import subprocess
 import time
 
 import pytest
 
 from redisserver import version
+from waiting import PATIENCE
 
 GROUP = "redisq"
 ALL_BYTES = bytes(range(256)) + b"\r\n\xff\xfe\x00"
@@ -528,18 +530,24 @@ def test_logs_follow_across_a_rotation(ctl, tmp_path):
     log.mkdir()
     write_log(log / "q-0.log", 0, [(1, "-", "one")])
     p = subprocess.Popen([ctl.program, "logs", "-f"], stdout=subprocess.PIPE, env=ctl.env,
-                         cwd=ctl.dir)
-    assert p.stdout.readline().endswith(b"one\n")
-    write_log(log / "q-0.log", 0, [(2, "-", "two")])
-    os.rename(log / "q-0.log", log / "q-0.log.1")
-    write_log(log / "q-0.log", 0, [(3, "-", "three")])
-    write_log(log / "q-1.log", 1, [(4, "-", "a new slot")])
-    assert p.stdout.readline().endswith(b"two\n")
-    rest = {p.stdout.readline().split(b"] ")[1] for _ in range(2)}
-    assert rest == {b"three\n", b"a new slot\n"}
-    p.kill()
-    p.wait()
-    p.stdout.close()
+                         cwd=ctl.dir, bufsize=0)
+
+    def line():
+        """The next one; unbuffered, so that select() knows of all that has come."""
+        assert select.select([p.stdout], [], [], 20 * PATIENCE)[0], "it says nothing"
+        return p.stdout.readline()
+    try:
+        assert line().endswith(b"one\n")
+        write_log(log / "q-0.log", 0, [(2, "-", "two")])
+        os.rename(log / "q-0.log", log / "q-0.log.1")
+        write_log(log / "q-0.log", 0, [(3, "-", "three")])
+        write_log(log / "q-1.log", 1, [(4, "-", "a new slot")])
+        assert line().endswith(b"two\n")
+        assert {line().split(b"] ")[1] for _ in range(2)} == {b"three\n", b"a new slot\n"}
+    finally:
+        p.kill()
+        p.wait()
+        p.stdout.close()
 
 
 def test_logs_without_a_directory(ctl):

@@ -1,6 +1,7 @@
 """A stop lets running tasks finish, loses none, repeats none, and leaves no consumer."""
 import collections
 import signal
+import time
 
 import pytest
 
@@ -146,10 +147,9 @@ def test_a_blocked_read_is_ended_at_once(sup, server, journal):
     s = sup(queues={"q": {"handler": journal.handler()}})
     rows = s.wait_ready(2)
     wait_until(lambda: server.r.info("clients")["blocked_clients"] == 2)
-    import time
     begun = time.monotonic()
     assert s.stop() == 0
-    assert time.monotonic() - begun < 1.5
+    assert time.monotonic() - begun < 4, "it would have blocked for up to five seconds"
     assert not server.consumers("q") and not [w for w in rows if procs.alive(w["pid"])]
 
 

@@ -10,10 +10,12 @@ BACKENDS = ("stream", "list")
 
 
 @pytest.mark.backends("stream", "list", "partitions")
-def test_400_tasks_run_exactly_once_on_4_times_4(sup, server, journal):
-    before = server.add("video", *[b"do sleep=50"] * 200)
+def test_400_tasks_run_exactly_once_on_4_times_4(sup, server, journal, gate):
+    before = server.add("video", *[b"do " + str(gate).encode()] * 200)
     s = sup(queues={"video": {"handler": journal.handler(), "concurrency": 4}}, args=["-n", 4])
     rows = s.wait_ready(4)
+    journal.wait_started(16)
+    gate.open()
     after = server.add("video", *[b"do sleep=50"] * 200)
     server.wait_empty("video", 60)
 
@@ -49,7 +51,7 @@ def test_three_tasks_with_concurrency_two(sup, server, journal, gate):
 
     started = os.times().elapsed
     assert s.stop() == 0
-    assert os.times().elapsed - started < 1.5, "a stop while idle takes less than a second"
+    assert os.times().elapsed - started < 4, "the read would have blocked for up to five seconds"
 
 
 BYTES = [b"", b"\0", b"a\0b", b"\xff\xfe invalid \xc3\x28", b"line\r\nline\r\n", b"\n", b" x ",
