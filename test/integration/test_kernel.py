@@ -93,7 +93,7 @@ def test_a_handler_that_cannot_be_killed_does_not_keep_the_supervisor(
 
 def test_a_worker_that_cannot_be_killed_does_not_keep_the_supervisor(stuck, fake):
     s = fake(knobs={"stick@0": stuck.path + "/x"}, queues=queue(),
-             supervisor={"workers": 2, "heartbeat_timeout": "300ms", "kill_timeout": "200ms",
+             supervisor={"workers": 2, "heartbeat_timeout": "2s", "kill_timeout": "200ms",
                          "drain_timeout": "200ms"})
     wait_until(lambda: stuck.asked == 1)
     wait_until(lambda: "cannot be killed: it waits in the kernel" in s.out())
@@ -101,7 +101,7 @@ def test_a_worker_that_cannot_be_killed_does_not_keep_the_supervisor(stuck, fake
     assert row["state"] == "killing" and procs.state(row["pid"]) == "D"
     assert s.credit_out() == 8                   # its share goes to no other
     stays(lambda: len(s.starts()) == 2, 0.5)
-    assert s.stop(5) == 1
+    assert s.stop(10) == 1
     assert "leaving worker %d of demo/0 behind" % row["pid"] in s.out()
     stuck.close()
 

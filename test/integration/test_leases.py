@@ -69,7 +69,7 @@ def test_the_late_result_of_a_stalled_worker_is_refused(sup, server, journal, ga
 def test_with_heartbeat_a_stuck_worker_is_dead_before_another_has_its_task(
         sup, server, journal, gate, stall):
     s = sup(queues=queue(journal, lease="20s"),
-            supervisor={"workers": 2, "heartbeat_timeout": "500ms", "kill_timeout": "500ms"})
+            supervisor={"workers": 2, "heartbeat_timeout": "2500ms", "kill_timeout": "500ms"})
     s.wait_ready(2)
     task, = server.add("q", b"do %s" % str(gate).encode())
     journal.wait_started(1)

@@ -228,7 +228,7 @@ def test_a_timeout_asks_and_counts_as_one(so, server, library, gates):
 
 @on_both
 def test_a_drain_limit_gives_tasks_back_uncharged(so, server, library, gates):
-    s = so(supervisor={"drain_timeout": "100ms"})
+    s = so(supervisor={"drain_timeout": "100ms"}, kill_grace="10s")
     server.add("q", *[do("gate=%s" % gates[0].path)] * 3)
     library.wait_started(3)
     assert s.stop() == 1
@@ -291,24 +291,36 @@ def test_a_stuck_task_does_not_hold_up_a_stop(so, server, library, gates):
     assert [e["attempt"] for e in library.starts(deaf)] == [1, 1]
 
 
-def test_alone_a_stuck_task_ends_the_worker(build, tmp_path, server, library, gates):
-    w = Alone(build, tmp_path, server=server,
-              keys=library.keys(timeout="100ms", max_attempts=1))
+@pytest.fixture
+def alone(build, tmp_path, server, library):
+    """A worker of the fake library without a supervisor: alone(timeout=..., ...)."""
+    made = []
+
+    def make(**keys):
+        made.append(Alone(build, tmp_path, server=server, keys=library.keys(**keys)))
+        return made[-1]
+
+    yield make
+    for w in made:
+        w.show()
+        w.close()
+
+
+def test_alone_a_stuck_task_ends_the_worker(alone, server, gates):
+    w = alone(timeout="100ms", max_attempts=1)
     w.wait_ready()
     server.add("q", do("deaf=%s" % gates[0].path))
     assert w.wait_exit() == 1
     assert letters(server)[0]["redisq.reason"] == "timeout"
-    w.close()
 
 
-def test_alone_stdout_is_the_librarys_too(build, tmp_path, server, library):
-    w = Alone(build, tmp_path, server=server, keys=library.keys())
+def test_alone_stdout_is_the_librarys_too(alone, server):
+    w = alone()
     w.wait_ready()
     server.add("q", do("say=hello"))
     w.wait_said("hello")
     wait_done(server, 1)
     assert w.stop() == 0
-    w.close()
 
 
 # ---------------------------------------------------------------------------- crashes
@@ -414,14 +426,16 @@ REDISQ_EXPORT const redisq_handler redisq_handler = {
 def test_after_quick_tasks_a_slow_one_holds_up_neither_heartbeat_nor_lease(
         so, server, library, gates):
     """The thread of the loop runs quick tasks itself: it must not go down with a slow one."""
-    s = so(lease="1s", supervisor={"heartbeat_timeout": "500ms"})
+    s = so(lease="3s", supervisor={"heartbeat_timeout": "2500ms"})
     server.add("q", *[b"x"] * 3000)
     wait_done(server, 3000, 60)
-    slow = server.add("q", *[do("sleep=3000")] * 2)
+    slow = server.add("q", *[do("gate=%s" % gates[0].path)] * 2)
     library.wait_started(3002)
     server.add("q", *[b"x"] * 200)
     wait_done(server, 3200)
+    stays(lambda: len(library.ends()) == 3200, 4, "longer than lease and heartbeat", every=0.2)
     assert not {e["id"] for e in library.ends()} & set(slow)
+    gates[0].open()
     wait_done(server, 3202)
     assert set(library.runs().values()) == {1} and s.workers()[0]["restarts"] == 0
     assert s.stop() == 0
