@@ -121,6 +121,7 @@ class Links:
     carries before it is cut; None there = any number. hangs: it falls silent instead.
     keep(which): the next such command, and what its link says after it, is still under way: see
     kept. deliver(): now it arrives, whatever has become of the link.
+    said: None, or a list that gets (link, words) of all that clients say.
     """
 
     def __init__(self, port):
@@ -143,6 +144,7 @@ class Links:
         self.budget = None
         self.hangs = False
         self.accepted = 0
+        self.said = None
         self.seen = collections.Counter()
         self.scripts = collections.Counter()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -254,6 +256,8 @@ class Links:
         if words[:2] == [b"CLIENT", b"SETNAME"]:
             link.kind = words[2].decode().rpartition(":")[2]
         with self.lock:
+            if self.said is not None:
+                self.said.append((link, words))
             self.seen[words[0].decode()] += 1
             if words[0] in (b"EVALSHA", b"EVAL"):
                 self.scripts[words[1]] += 1

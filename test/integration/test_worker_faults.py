@@ -27,9 +27,14 @@ def alone(build, tmp_path, server, journal):
         return made[-1]
 
     yield make
+    faults = []
     for w in made:
         w.show()
-        w.close()
+        try:
+            w.close()
+        except AssertionError as e:
+            faults.append(str(e))
+    assert not faults, "\n".join(faults)
 
 
 @pytest.fixture
@@ -45,6 +50,19 @@ def idle(server):
     rows = server.pending("q", 10)
     assert len(rows) == 1, rows
     return rows[0]["time_since_delivered"]
+
+
+def renewed(server, n, lease):
+    """Waits until the lease of the one pending entry was renewed n times, each time early enough."""
+    count, before = 0, idle(server)
+
+    def fact():
+        nonlocal count, before
+        now = idle(server)
+        assert now < lease, "%d ms, the lease is %d" % (now, lease)
+        count, before = count + (now < before), now
+        return count >= n
+    wait_until(fact, (n + 1) * lease / 1000, "it was renewed %d times" % n)
 
 
 def done(server):
@@ -169,9 +187,10 @@ def test_a_wholly_broken_handler_charges_nothing_and_touches_few_tasks(sup, serv
     assert not server.dead("q") and not server.delayed("q") and server.xlen("q") == 100
     assert not server.counters("q").get("retried")
     assert len(journal.runs()) <= 20
-    per_second = len(journal.starts())
+    before, begun = len(journal.starts()), time.monotonic()
     elapse(1)
-    assert len(journal.starts()) - per_second <= 2 * 6, "one a delay and worker"
+    more, took = len(journal.starts()) - before, time.monotonic() - begun
+    assert more <= 2 * (1 + took / 0.2), "one a delay and worker"
 
 
 def test_a_broken_handler_is_tried_again_while_old_tasks_run(alone, server, journal, gate):
@@ -228,7 +247,7 @@ def test_what_a_read_brings_after_sigquit_is_given_back_unstarted(alone, links, 
     w.signal(signal.SIGQUIT)
     w.wait_said("stopping (SIGQUIT)")
     links.free()
-    assert w.wait_exit(2) == 0
+    assert w.wait_exit() == 0
     assert given_back(server, 1) and not journal.starts()
 
 
@@ -243,7 +262,7 @@ def test_what_a_read_brings_after_the_drain_limit_is_given_back_unstarted(
     w.signal(signal.SIGTERM)
     w.wait_said("still run")
     links.free()
-    assert w.wait_exit(2) == 1
+    assert w.wait_exit() == 1
     assert given_back(server, 2) and len(journal.starts()) == 1
     assert "unsettled" not in w.out()
 
@@ -331,41 +350,49 @@ def test_no_script_is_unknown_when_a_settlement_needs_it(alone, server, journal)
 
 
 @on_both
-def test_a_script_that_was_flushed_is_not_sent_again_behind_a_read(alone, server, journal, gate):
+def test_a_script_that_was_flushed_is_not_sent_again_behind_a_read(
+        alone, server, links, journal, gate):
+    """Its task waited for 2 to 5 s, until the read had ended."""
     server.give_back("q", "do %s" % gate)
     # Taken, not read: the settlement goes out together with a read that blocks.
-    alone(concurrency=1).wait_ready()
+    alone(concurrency=1, redis={"url": links.url}).wait_ready()
     journal.wait_started(1)
+    links.said = []
     server.r.script_flush()
     gate.open()
     journal.wait_ended(1)
-    wait_done(server, 1, 1)     # it was 2 to 5 s
-    wait_until(lambda: server.r.info("clients")["blocked_clients"] == 1, 1)
+    wait_done(server, 1)
+    wait_until(lambda: server.r.info("clients")["blocked_clients"] == 1)
     assert server.is_empty("q")
+    (first, asked), (second, again) = [(link, words[0]) for link, words in links.said
+                                       if is_settling(words)]
+    assert (asked, again) == (b"EVALSHA", b"EVAL") and second is not first
+    blocks = [link for link, words in links.said if b"BLOCK" in words or words[0] == MOVE.encode()]
+    assert first in blocks and second not in blocks
 
 
 @on_both
 def test_a_lost_order_to_move_delayed_tasks_is_given_again(alone, links, server, journal):
-    alone(redis={"url": links.url}, retry_delay="500ms").wait_ready()
+    alone(redis={"url": links.url}, retry_delay="2500ms").wait_ready()
     server.add("q", b"do exit=1 until=2")
     wait_until(lambda: server.delayed("q"))
     links.refuse = is_script("promote")
-    wait_until(lambda: links.n_refused, 3)
+    wait_until(lambda: links.n_refused)
     links.refuse = None
-    wait_done(server, 1, 10)
+    wait_done(server, 1)
     first, second = journal.starts()
-    assert (second["t"] - first["t"]) / 1e9 < 2.5
+    assert (second["t"] - first["t"]) / 1e9 < 2.5 + 3
 
 
 def test_a_stall_of_the_worker_is_no_timeout_of_its_task(alone, server, journal, gate):
-    w = alone(timeout="600ms", max_attempts=1).wait_ready()
+    w = alone(timeout="2500ms", max_attempts=1).wait_ready()
     server.add("q", b"do %s" % str(gate).encode())
     journal.wait_started(1)
     w.signal(signal.SIGSTOP)
     try:
         gate.open()
         journal.wait_ended(1)
-        elapse(1)
+        elapse(2.6)
     finally:
         w.signal(signal.SIGCONT)
     wait_done(server, 1, 5)
@@ -373,14 +400,14 @@ def test_a_stall_of_the_worker_is_no_timeout_of_its_task(alone, server, journal,
 
 
 def test_a_stall_of_the_worker_is_no_end_of_the_grace(alone, server, journal, gate):
-    w = alone(timeout="200ms", kill_grace="600ms", on_timeout="dead").wait_ready()
+    w = alone(timeout="800ms", kill_grace="1800ms", on_timeout="dead").wait_ready()
     server.add("q", b"do ignore_term=1 %s" % str(gate).encode())
     wait_until(lambda: journal.events("term"))
     w.signal(signal.SIGSTOP)
     try:
         gate.open()
         journal.wait_ended(1)
-        elapse(1)
+        elapse(1.9)
     finally:
         w.signal(signal.SIGCONT)
     wait_until(lambda: server.dead("q"))
@@ -418,8 +445,8 @@ def test_a_slow_answer_is_no_dead_link(alone, links, server, journal):
 
 @on_both
 def test_one_link_is_enough_to_keep_and_settle_what_runs(alone, server, journal, gate):
-    w = alone(concurrency=2, lease="2s").wait_ready()
-    other = alone(concurrency=2, lease="2s").wait_ready()
+    w = alone(concurrency=2, lease="6s").wait_ready()
+    other = alone(concurrency=2, lease="6s").wait_ready()
     other.signal(signal.SIGTSTP)
     other.wait_said("quiet")
     server.add("q", b"do %s" % str(gate).encode())
@@ -430,7 +457,7 @@ def test_one_link_is_enough_to_keep_and_settle_what_runs(alone, server, journal,
                       server.links_of(w.pid, blocked=False))
     server.r.config_set("maxclients", len(server.r.client_list()) - 1)
     server.r.client_kill_filter(_id=cmd["id"])
-    stays(lambda: idle(server) < 2000, 4, "the lease is renewed")
+    renewed(server, 3, 6000)
     assert "cmd link" in w.out()
     gate.open()
     wait_done(server, 1, 5)
@@ -441,11 +468,11 @@ def test_one_link_is_enough_to_keep_and_settle_what_runs(alone, server, journal,
 def test_a_stdout_that_nobody_reads_stops_no_task(alone, server, journal, gate):
     unread, stdout = os.pipe()
     try:
-        alone(stdout=stdout, lease="1s", concurrency=1)
+        alone(stdout=stdout, lease="6s", concurrency=1)
         wait_until(lambda: server.consumers("q"))
         server.add("q", b"do out=1000000 %s" % str(gate).encode())
         journal.wait_started(1)
-        stays(lambda: idle(server) < 1000, 3, "the lease is renewed")
+        renewed(server, 2, 6000)
         gate.open()
         wait_done(server, 1, 10)
         server.add("q", b"do out=100000")
