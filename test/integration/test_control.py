@@ -122,12 +122,13 @@ def test_one_client_too_many_is_told_so(fake):
     assert s.stop() == 0
 
 
-def test_two_kills_are_both_answered_at_the_end(fake):
-    s = fake(knobs={"tasks": 1, "task_ms": 3000}, supervisor={"workers": 1})
+def test_two_kills_are_both_answered_at_the_end(fake, tmp_path):
+    s = fake(knobs={"tasks": 1, "task_gate": tmp_path / "gate"}, supervisor={"workers": 1})
     wait_until(lambda: [w for w in s.ready() if w["running"]])
     kills = [Asked(s, "kill", fast=False) for _ in range(3)]
     assert all("task" in k.said() for k in kills)
     assert s.status()["supervisor"]["state"] == "draining"
+    (tmp_path / "gate").touch()
     assert [k.answer() for k in kills] == [{"ok": True, "result": {"forced": False}}] * 3
     assert s.wait_exit() == 0
 
@@ -157,16 +158,16 @@ def test_start_overtaken_by_stop_fails(fake):
 
 
 def test_restart_of_a_stopped_slot_does_not_report_an_old_failure(fake):
-    s = fake(supervisor={"workers": 1, "ready_timeout": "200ms"})
+    s = fake(supervisor={"workers": 1})
     s.wait_ready()
-    s.set_knobs(ready_ms=-1)
+    s.set_knobs(ready_ms=-1, die_ms=0)
     failed = s.request("reload", wait=True)
     assert not failed["ok"]
     s.set_knobs()
     assert s.request("stop", wait=True)["ok"]
     assert s.request("restart", target="0", wait=True)["ok"]
     assert len(s.ready()) == 1
-    s.set_knobs(ready_ms=-1)
+    s.set_knobs(ready_ms=-1, die_ms=0)
     answer = s.request("restart", target="0", wait=True)      # its own failure is reported
     assert answer["exit"] == 1 and "demo/0" in answer["error"]
     assert s.stop() == 0

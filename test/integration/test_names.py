@@ -10,6 +10,7 @@ import procs
 from alone import Alone
 from conftest import on_both
 from protocol import FOREIGN, RELEASED, protocol, done
+from supervised import close_all
 from waiting import wait_until
 
 
@@ -167,7 +168,7 @@ def contained(build, tmp_path, server, journal):
     yield make
     for w in made:
         w.show()
-        w.close()
+    close_all(made)
 
 
 def worker_in(s):

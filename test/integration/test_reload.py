@@ -3,10 +3,12 @@ import collections
 import os
 import shutil
 import signal
+import time
 
 import pytest
 
 from conftest import on_both
+from feeding import Feed
 from waiting import PATIENCE, stays, wait_until
 
 
@@ -46,23 +48,26 @@ def test_reload_rolls_every_worker_even_if_no_key_changed(sup, server, journal):
 def test_twenty_reloads_under_load_between_concurrency_4_and_2(sup, server, journal):
     s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 4}})
     s.wait_ready(2)
-    ids, fed = [], 0
-    for n in range(20):
-        ids += server.add("q", *[b"do sleep=400"] * 24)
-        fed += 1
-        s.queues["q"]["concurrency"] = 2 if n % 2 == 0 else 4
-        s.write_ini()
-        s.ctl("reload", check=0)
-        if server.xlen("q") - server.n_pending("q") > 60:
-            continue
-        ids += server.add("q", *[b"do sleep=400"] * 8)
-    gap_until = len(journal.ends())
+    reloads = []
+    with Feed(server, "q", b"do sleep=200", waiting=20) as feed:
+        journal.wait_ended(8)
+        for n in range(20):
+            s.queues["q"]["concurrency"] = 2 if n % 2 == 0 else 4
+            s.write_ini()
+            old = {w["pid"] for w in s.ready()}
+            begin = time.monotonic_ns()
+            s.ctl("reload", check=0)
+            reloads.append((begin, time.monotonic_ns(), old))
     server.wait_empty("q", 120)
-    assert journal.runs() == collections.Counter(ids)
+    assert journal.runs() == collections.Counter(feed.ids)
     assert journal.most_at_once() <= 8
-    assert server.counters("q")["done"] == len(ids) and gap_until > 0
-    assert journal.longest_gap() < 0.8 * PATIENCE, "throughput was zero for %.2f s" % \
-        journal.longest_gap()
+    assert server.counters("q")["done"] == len(feed.ids)
+    starts, ends = journal.starts(), journal.ends()
+    for begin, end, old in reloads:
+        assert len(old) == 2 and [e for e in ends if begin < e["t"] < end]
+        assert {e["ppid"] for e in starts if begin < e["t"] < end} & old, \
+            "the old workers go on until there are new ones"
+    assert journal.longest_gap() < 4 * PATIENCE
 
 
 def test_lowered_concurrency_takes_effect(sup, server, journal, gate):
@@ -210,11 +215,14 @@ def test_a_new_worker_binary_is_taken(sup, server, journal, own_build, build, tm
 def test_a_new_worker_that_does_not_become_ready_keeps_the_old(
         sup, server, journal, own_build, build, script):
     s = sup(queues={"q": {"handler": journal.handler()}}, start=False,
-            supervisor={"ready_timeout": "1s", "kill_timeout": "500ms"})
+            supervisor={"kill_timeout": "500ms"})
     s.build = str(own_build)
     s.start()
     pids = sorted(w["pid"] for w in s.wait_ready(2))
     deploy(own_build, "redisq-worker", text=script)
+    if "tail" in script:
+        s.supervisor["ready_timeout"] = "1s"
+        s.write_ini()
     done = s.ctl("reload")
     assert done.returncode != 0 and done.err
     assert s.last_reload()["ok"] is False and s.last_reload()["error"]
@@ -222,16 +230,19 @@ def test_a_new_worker_that_does_not_become_ready_keeps_the_old(
     server.add("q", *[b"x"] * 4)
     server.wait_empty("q")
     deploy(own_build, "redisq-worker", os.path.join(build, "redisq-worker"))
+    s.supervisor.pop("ready_timeout", None)
+    s.write_ini()
     s.ctl("reload", check=0)
     assert not set(pids) & {w["pid"] for w in s.wait_ready(2)}
 
 
 def test_reload_while_redis_is_away_fails_and_keeps_the_old(sup, server, proxy, journal):
-    s = sup(queues={"q": {"handler": journal.handler()}}, redis={"url": proxy.url},
-            supervisor={"ready_timeout": "1s"})
+    s = sup(queues={"q": {"handler": journal.handler()}}, redis={"url": proxy.url})
     pids = sorted(w["pid"] for w in s.wait_ready(2))
     proxy.cut()
     wait_until(lambda: not any(w["consuming"] for w in s.workers()), 20)
+    s.supervisor["ready_timeout"] = "1s"
+    s.write_ini()
     assert s.ctl("reload").returncode != 0
     assert set(pids) <= set(s.pids())
     proxy.heal()

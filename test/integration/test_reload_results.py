@@ -9,9 +9,10 @@ from fakesup import fake, queue  # noqa: F401 (a fixture)
 from waiting import wait_until
 
 
-def test_a_refused_hup_during_a_reload_is_reported_at_the_end(fake):
-    s = fake(knobs={"ready_ms": 400}, supervisor={"workers": 2})
+def test_a_refused_hup_during_a_reload_is_reported_at_the_end(fake, tmp_path):
+    s = fake(supervisor={"workers": 2})
     s.wait_ready()
+    s.set_knobs(ready_file=tmp_path / "ready")
     with open(s.ini) as f:
         good = f.read()
     assert s.request("reload", wait=False)["ok"]
@@ -19,6 +20,7 @@ def test_a_refused_hup_during_a_reload_is_reported_at_the_end(fake):
     s.signal(signal.SIGHUP)
     wait_until(lambda: "reload failed" in s.out())
     assert s.status()["supervisor"]["state"] == "reloading"
+    (tmp_path / "ready").touch()
     last = s.wait_reload(1)
     assert last["ok"] is False
     assert last["error"].startswith("generation 2 done; a later reload was refused: ")
@@ -30,15 +32,18 @@ def test_a_refused_hup_during_a_reload_is_reported_at_the_end(fake):
 
 
 def test_a_failed_reload_shows_what_runs(fake):
-    s = fake(queues=queue(concurrency=4), supervisor={"workers": 2, "ready_timeout": "200ms"})
+    s = fake(queues=queue(concurrency=4), supervisor={"workers": 2})
     s.wait_ready()
     s.queues["demo"]["concurrency"] = 9
+    s.supervisor["ready_timeout"] = "200ms"
     s.write_ini()
     s.set_knobs(ready_ms=-1)
     assert not s.request("reload", wait=True)["ok"]
     q = s.status()["queues"][0]
     assert (q["concurrency"], q["total_parallelism"]) == (4, 8)
     s.set_knobs()
+    del s.supervisor["ready_timeout"]
+    s.write_ini()
     assert s.request("reload", wait=True)["ok"]
     q = s.status()["queues"][0]
     assert (q["concurrency"], q["total_parallelism"]) == (9, 18)

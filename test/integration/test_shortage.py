@@ -13,7 +13,7 @@ import procs
 from conftest import on_both
 from fakesup import FakeSupervisor, fake  # noqa: F401 (a fixture)
 from journal import Journal
-from supervised import Supervisor
+from supervised import Supervisor, close_all
 from waiting import elapse, wait_until
 
 FAST = {"lease": "20s", "kill_grace": "200ms", "retry_delay": "50ms"}
@@ -60,7 +60,7 @@ def nobody(build):
     yield make
     for s in made:
         s.show()
-        s.close()
+    close_all(made)
     shutil.rmtree(home)
 
 

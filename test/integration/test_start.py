@@ -116,11 +116,11 @@ def test_printable_names_work(sup, server, journal, name):
 def test_redis_down_at_the_start_is_waited_for(sup, server, journal):
     server.stop()
     s = sup(queues={"q": {"handler": journal.handler()}},
-            supervisor={"ready_timeout": "1s"})
+            supervisor={"ready_timeout": "2500ms"})
     pids = wait_until(lambda: len(s.pids()) == 2 and sorted(s.pids()))
     wait_until(lambda: "127.0.0.1:%d" % server.port in s.out() + s.log("q"),
                what="it is said which Redis does not answer")
-    stays(lambda: sorted(s.pids()) == pids and not s.ready(), 2.5, "no one is killed for it")
+    stays(lambda: sorted(s.pids()) == pids and not s.ready(), 3, "no one is killed for it")
     server.start()
     s.wait_ready(2, timeout=30)
     assert sorted(s.pids()) == pids
@@ -162,7 +162,7 @@ def test_an_eviction_policy_is_warned_about(sup, server, journal):
 def test_a_redis_that_loads_its_data_is_waited_for_at_the_start(sup, server, journal):
     server.add("q", *[b"x"] * 3)
     server.start_loading()
-    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"ready_timeout": "500ms"})
+    s = sup(queues={"q": {"handler": journal.handler()}}, supervisor={"ready_timeout": "1500ms"})
     pids = wait_until(lambda: len(s.pids()) == 2 and sorted(s.pids()))
     wait_until(lambda: "LOADING" in s.log("q"))
     assert not s.ready()

@@ -1,7 +1,6 @@
 """Start, readiness, deaths, restart policy and burial, with fake workers."""
 import os
 import signal
-import statistics
 import subprocess
 
 import pytest
@@ -88,27 +87,13 @@ def test_missing_worker_program_backs_off(fake):
 
 
 def test_killed_worker_is_back_at_once(fake):
-    s = fake(supervisor={"workers": 10, "crash_limit": 100})
-    rows = s.wait_ready()
-    times = []
-    for row in rows:
+    """Without the delay, that is; how fast is test_figures' business."""
+    s = fake(supervisor={"workers": 10, "crash_limit": 100, "restart_delay": "5m",
+                         "restart_delay_max": "5m"})
+    for row in s.wait_ready():
         os.kill(row["pid"], signal.SIGKILL)
         wait_until(lambda: any(w["slot"] == row["slot"] and w["pid"] not in (None, row["pid"])
-                               and w["state"] == "ready" for w in s.workers()), every=0)
-    for slot in range(10):
-        died, ready = None, None
-        for line in s.out().splitlines():
-            stamp = line.split(" ", 1)[0]
-            if "of demo/%d died: signal 9" % slot in line:
-                died = stamp
-            elif died and not ready and "of demo/%d is ready" % slot in line:
-                ready = stamp
-        def ms(t):
-            return sum(float(x) * f for x, f in
-                       zip(t[11:-1].split(":"), (3600000, 60000, 1000)))
-        times.append(ms(ready) - ms(died))
-    print("death to ready, fake worker: median %.1f ms" % statistics.median(times))
-    assert statistics.median(times) < 100          # figures proper are for the release build
+                               and w["state"] == "ready" for w in s.workers()))
     row = s.workers()[0]
     assert row["restarts"] == 1
     assert row["last_exit"] == {"cause": "signal", "signal": 9, "code": None}
@@ -195,7 +180,7 @@ def test_handlers_die_with_their_worker(fake):
 
 def test_stuck_worker_gets_abort_then_kill(fake):
     s = fake(knobs={"hang_ms": 200},
-             supervisor={"workers": 1, "heartbeat_timeout": "300ms", "kill_timeout": "300ms"})
+             supervisor={"workers": 1, "heartbeat_timeout": "300ms", "kill_timeout": "10s"})
     s.wait_ready()
     s.set_knobs()
     wait_until(lambda: s.workers()[0]["last_exit"])
@@ -204,16 +189,17 @@ def test_stuck_worker_gets_abort_then_kill(fake):
 
 
 def test_busy_or_suspended_supervisor_kills_nobody(fake):
-    s = fake(supervisor={"workers": 2, "heartbeat_timeout": "500ms"})
+    s = fake(supervisor={"workers": 2, "heartbeat_timeout": "3500ms"})
     s.wait_ready()
     pids = s.pids()
     # Everybody stands still, as in a suspended machine: workers and supervisor.
     for pid in [s.pid] + pids:
         os.kill(pid, signal.SIGSTOP)
-    elapse(2.5)
+    elapse(4.2)
     for pid in [s.pid] + pids:
         os.kill(pid, signal.SIGCONT)
-    stays(lambda: s.pids() == pids, 1)
+    stays(lambda: s.pids() == pids, 1)           # longer than the interval between two looks
+    assert "is stuck" not in s.out()
 
 
 def test_not_ready_in_time_is_killed(fake):
@@ -224,12 +210,12 @@ def test_not_ready_in_time_is_killed(fake):
 
 
 def test_redis_wait_is_no_failure(fake):
-    s = fake(knobs={"wait": "connection refused"},
-             supervisor={"workers": 1, "ready_timeout": "100ms"})
+    s = fake(knobs={"wait@0": "connection refused", "ready_ms@1": -1},
+             supervisor={"workers": 2, "ready_timeout": "2s"})
     wait_until(lambda: s.workers() and s.workers()[0]["note"] == "connection refused")
-    pid = s.pids()[0]
-    stays(lambda: s.pids() == [pid], 0.5)
-    assert s.workers()[0]["restarts"] == 0
+    wait_until(lambda: len(s.starts(1)) == 2, what="its neighbour, begun later, was killed")
+    assert s.starts(0) == [s.workers()[0]["pid"]] and s.workers()[0]["restarts"] == 0
+    assert s.workers()[1]["last_exit"]["cause"] == "killed"
     assert s.status()["supervisor"]["state"] == "running"
 
 

@@ -187,34 +187,34 @@ def test_a_slot_without_lock_says_so_once_and_in_the_status(fake):
 
 
 def test_a_pause_kills_nobody_with_short_leases(fake):
-    s = fake(queues=queue(lease="2s"), supervisor={"workers": 2})       # limit: 500 ms
+    s = fake(queues=queue(lease="8s"), supervisor={"workers": 2})  # limit 2 s, looks each 0.5 s
     s.wait_ready()
     pids = s.pids()
-    for _ in range(3):
+    for _ in range(2):
         for pid in [s.pid] + pids:
             os.kill(pid, signal.SIGSTOP)
-        elapse(0.8)
-        os.kill(s.pid, signal.SIGCONT)           # we are the first to be woken
-        elapse(0.2)
+        elapse(2.1)
+        os.kill(s.pid, signal.SIGCONT)           # we are the first to be woken, and look twice
+        elapse(0.6)
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
-        stays(lambda: s.pids() == pids, 0.4)
+        stays(lambda: s.pids() == pids, 0.2)
     assert "is stuck" not in s.out()
 
 
 def test_short_leases_that_come_by_reload_are_watched(fake):
     s = fake(queues=queue(lease="60s"), supervisor={"workers": 1})
     s.wait_ready()
-    s.queues["demo"]["lease"] = "1s"             # limit: 250 ms; a look every 2 s would do, late
+    s.queues["demo"]["lease"] = "1s"             # limit: 250 ms; two looks 2 s apart would do, late
     s.write_ini()
     s.set_knobs(hang_ms=200)
     assert s.request("reload", wait=False)["ok"]
-    wait_until(lambda: len(s.starts()) == 2)
+    wait_until(lambda: len(s.starts()) >= 2)
     s.set_knobs()
     wait_until(lambda: s.workers()[0]["last_exit"])
     assert s.workers()[0]["last_exit"]["cause"] == "stuck"
     text = [x for x in s.out().splitlines() if "is stuck: no sign of its event loop for" in x][0]
-    assert float(text.split(" for ")[1].split("s;")[0]) < 1.5, text
+    assert float(text.split(" for ")[1].split("s;")[0]) < 2.2, text
 
 
 def test_start_right_after_kill_although_nobody_reads_stdout(fake):

@@ -25,21 +25,30 @@ def test_stop_and_start(fake):
 
 
 def test_stop_says_when_it_was_forced(fake):
-    s = fake(knobs={"ignore_drain@1": 1}, queues=queue(kill_grace="50ms"),
-             supervisor={"workers": 2, "drain_timeout": "50ms", "kill_timeout": "100ms"})
+    s = fake(supervisor={"workers": 2})
     s.wait_ready()
     assert s.request("stop", target="demo/0", wait=True)["result"] == {"forced": False}
+    patient = dict(s.supervisor)
+    s.supervisor.update(drain_timeout="50ms", kill_timeout="100ms")
+    s.queues["demo"]["kill_grace"] = "50ms"
+    s.write_ini()
+    s.set_knobs(ignore_drain=1)
+    assert s.request("reload", wait=True)["ok"]
     assert s.request("stop", target="demo/1", wait=True)["result"] == {"forced": True}
     s.set_knobs()
+    s.supervisor = patient
+    s.write_ini()
+    assert s.request("reload", wait=True)["ok"]
     assert s.request("start", wait=True)["result"] == {}
     assert s.stop() == 0
 
 
-def test_kill_without_waiting_is_answered_at_once(fake):
-    s = fake(knobs={"tasks": 1, "task_ms": 300})
-    s.wait_ready()
+def test_kill_without_waiting_is_answered_at_once(fake, tmp_path):
+    s = fake(knobs={"tasks": 1, "task_gate": tmp_path / "gate"})
+    wait_until(lambda: sum(w["running"] for w in s.workers()) == 2)
     assert s.request("kill", fast=False, wait=False)["ok"]
     assert s.proc.poll() is None
+    (tmp_path / "gate").touch()
     assert s.wait_exit() == 0
 
 

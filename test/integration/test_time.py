@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import procs
 from fakesup import fake, queue  # noqa: F401 (a fixture)
 from conftest import on_both
 from listserver import ListServer
@@ -53,13 +54,13 @@ def of_queue(journal, name):
 
 
 def took(seconds, want):
-    """Never early; late by a tenth, and what a loaded machine adds to the way."""
-    assert want * 0.98 <= seconds <= want * 1.1 + 0.3 * PATIENCE, (seconds, want)
+    """Never early; late by what a loaded machine adds to the way, which is no hour."""
+    assert want * 0.98 <= seconds <= want + 15 * PATIENCE, (seconds, want)
 
 
 def test_steps_of_the_wall_clock_change_nothing_but_the_log(sup, server, journal, clock, stepping):
-    s = on_clock(sup(start=False, supervisor={"heartbeat_timeout": "1s"}, queues={
-        "q": dict(FAST, handler=journal.handler(), concurrency=4),
+    s = on_clock(sup(start=False, supervisor={"heartbeat_timeout": "5s"}, queues={
+        "q": dict(FAST, lease="8s", handler=journal.handler(), concurrency=4),
         "again": dict(FAST, handler=journal.handler("exit=1", "until=2"), retry_delay="1s",
                       workers=1),
         "slow": dict(FAST, handler=journal.handler("sleep=60000"), timeout="2s", max_attempts=1,
@@ -105,23 +106,23 @@ def test_steps_of_the_wall_clock_change_nothing_but_the_log(sup, server, journal
 def test_the_timers_of_the_supervisor_follow_no_wall_clock(fake, clock, stepping):
     s = fake(start=False, knobs={"ready_ms@0": -1, "ready_ms@1": -1, "die_ms@1": 0, "hang_ms@2": 1},
              queues=queue(lease="60s"),
-             supervisor={"workers": 4, "ready_timeout": "1s", "restart_delay": "1s",
-                         "heartbeat_timeout": "1s", "kill_timeout": "300ms"})
+             supervisor={"workers": 4, "ready_timeout": "3s", "restart_delay": "1s",
+                         "heartbeat_timeout": "3s", "kill_timeout": "300ms"})
     on_clock(s, clock)
-    seen = {}
+    causes = {}
 
     def look():
-        for n in range(4):
-            for k, _ in enumerate(s.starts(n)):
-                seen.setdefault((n, k), time.monotonic())
         for w in s.workers():
             if w["last_exit"]:
-                seen.setdefault(("cause", w["slot"]), w["last_exit"]["cause"])
-        return {(0, 1), (1, 1), (2, 1)} <= set(seen) and ("cause", 2) in seen
+                causes.setdefault(w["slot"], w["last_exit"]["cause"])
+        return len(causes) == 3 and all(len(s.started_at(n)) >= 2 for n in range(3))
     stepping(look)
-    assert [seen["cause", n] for n in range(3)] == ["killed", "exit", "stuck"]
-    for n in range(3):                           # jitter adds a fifth; looked at each 0.2 s
-        assert 0.7 <= seen[n, 1] - seen[n, 0] <= 3 * PATIENCE, (n, seen)
+    assert causes == {0: "killed", 1: "exit", 2: "stuck"}
+    # The limit of the first runs since it was spawned, which may be well before it began; the second
+    # has jitter. Wrong would be 0.2 s, where the clock steps, or an hour.
+    for n, least in ((0, 0.7), (1, 0.7), (2, 2.7)):
+        first, second = s.started_at(n)[:2]
+        assert least <= second - first <= 15 * PATIENCE, (n, first, second)
     assert len(s.starts(3)) == 1
     assert len(hours_of(s.out())) >= 2
 
@@ -186,7 +187,7 @@ def test_a_jump_of_redis_s_clock_beyond_the_lease_loses_nothing(
 def test_a_suspended_supervisor_takes_nobody_for_dead_and_hands_over_the_dead_at_once(
         sup, server, journal, gate):
     s = sup(queues={"q": dict(FAST, lease="60s", handler=journal.handler(), concurrency=1)},
-            supervisor={"workers": 3, "heartbeat_timeout": "1s"})
+            supervisor={"workers": 3, "heartbeat_timeout": "2500ms"})
     pids = [w["pid"] for w in s.wait_ready(3)]
     ids = server.add("q", *[b"do " + str(gate).encode()] * 3)
     victim = journal.wait_started(3)[0]
@@ -202,7 +203,7 @@ def test_a_suspended_supervisor_takes_nobody_for_dead_and_hands_over_the_dead_at
     os.kill(s.pid, signal.SIGCONT)
     journal.wait_ended(5)
     again = journal.starts(victim["id"])[1]
-    assert again["t"] - went_on < 2e9 * PATIENCE
+    assert again["t"] - went_on < 20e9 * PATIENCE, "not at the end of its lease"
     s.wait_reload(1)
     assert s.last_reload()["ok"]
     wait_until(lambda: len(s.pids()) == 3 and not set(pids) & set(s.pids()))
@@ -213,11 +214,12 @@ def test_a_suspended_supervisor_takes_nobody_for_dead_and_hands_over_the_dead_at
 
 def test_a_suspended_supervisor_hears_what_was_said_before_it_looks_at_its_limits(fake):
     s = fake(knobs={"ready_ms": 600, "tasks": 1, "task_ms": 600}, queues=queue(),
-             supervisor={"workers": 2, "ready_timeout": "1500ms", "drain_timeout": "1500ms",
+             supervisor={"workers": 2, "ready_timeout": "2s", "drain_timeout": "1500ms",
                          "kill_timeout": "100ms", "heartbeat_timeout": "0"})
     wait_until(lambda: len(s.starts()) == 2)
     os.kill(s.pid, signal.SIGSTOP)
-    elapse(2)                                    # they are ready long since
+    elapse(2.1)
+    wait_until(lambda: [w for _, _, w in s.heard()].count("ready") == 2)
     os.kill(s.pid, signal.SIGCONT)
     s.wait_ready()
     assert len(s.starts()) == 2 and "within ready_timeout" not in s.out()
@@ -225,7 +227,8 @@ def test_a_suspended_supervisor_hears_what_was_said_before_it_looks_at_its_limit
     s.signal(signal.SIGTERM)
     wait_until(lambda: [w for _, _, w in s.heard()].count("drain 1500") == 2)
     os.kill(s.pid, signal.SIGSTOP)
-    elapse(2.5)                                  # they have left long since
+    elapse(2.5)
+    wait_until(lambda: not any(procs.alive(p) for p in s.starts()), what="they have left")
     os.kill(s.pid, signal.SIGCONT)
     assert s.wait_exit() == 0
     assert "within its drain limit" not in s.out()
@@ -235,7 +238,7 @@ def test_a_suspended_supervisor_hears_what_was_said_before_it_looks_at_its_limit
 def test_a_suspended_tree_runs_nothing_twice(sup, server, journal, gate):
     """All stand still, as with the machine. The owner of the tasks is the last to be woken."""
     s = sup(queues={"q": dict(FAST, handler=journal.handler(), concurrency=2)},
-            supervisor={"workers": 2, "heartbeat_timeout": "500ms"})
+            supervisor={"workers": 2, "heartbeat_timeout": "2s"})
     pids = [w["pid"] for w in s.wait_ready(2)]
     ids = server.add("q", b"do " + str(gate).encode())
     owner = journal.wait_started(1)[0]["ppid"]
