@@ -71,7 +71,7 @@ def test_a_queue_with_one_worker_goes_back_too(sup, server, journal):
     s = sup(queues={"q": dict(FAST, handler=journal.handler("sleep=50"))},
             supervisor={"workers": 1})
     s.wait_ready(1)
-    s.queues["q"]["handler"] = journal.handler("exit=1", "until=99")
+    s.queues["q"]["handler"] = journal.handler("exit=78", "until=99")
     s.write_ini()
     with Feed(server, "q") as feed:
         journal.wait_ended(4)
