@@ -92,7 +92,7 @@ def test_lowered_concurrency_takes_effect(sup, server, journal, gate):
 
 
 def test_a_long_task_survives_five_reloads(sup, server, journal, gate):
-    s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 2, "lease": "2s"}},
+    s = sup(queues={"q": {"handler": journal.handler(), "concurrency": 2, "lease": "4s"}},
             supervisor={"workers": 1})
     s.wait_ready(1)
     task, = server.add("q", b"do " + str(gate).encode())
