@@ -321,7 +321,9 @@ static const struct conf_row *find_row(enum conf_section s, const char *queue, c
 	if (row)
 		return row;
 	buf_add(&shown, key, suggest_shown(key));
-	near = conf_row_suggest(s, shown.data);
+	near = conf_row_suggest(s, key); /* "child max memory", too */
+	if (!near)
+		near = conf_row_suggest(s, shown.data);
 	if (key[shown.len])
 		buf_adds(&shown, "...");
 	say_key(s, queue, shown.data, &name);

@@ -252,6 +252,23 @@ static void give_back_unstarted(struct queue *q, int64_t now)
 	}
 }
 
+/* Is there anybody that is still kept by the trouble with checkpoints? */
+static bool any_wants_checkpoint(const struct queue *q)
+{
+	struct list *it;
+
+	list_each (it, &q->w->tasks.in[TASK_FETCHED]) {
+		const struct task *t = list_entry(it, struct task, state_link);
+
+		if (t->queue == q && t->wants_checkpoint)
+			return true;
+	}
+	list_each (it, &q->to_settle)
+		if (list_entry(it, struct task, link)->wants_checkpoint)
+			return true;
+	return false;
+}
+
 bool stream_put_off(struct queue *q, int64_t now)
 {
 	bool cannot = !stream_any_link(q) || q->n_trouble[STREAM_OP_SETTLE] > 0 ||
@@ -259,6 +276,9 @@ bool stream_put_off(struct queue *q, int64_t now)
 	bool any = false;
 	struct list *it;
 
+	/* Who was given back is not asked about again: no good answer would end it. */
+	if (q->n_trouble[STREAM_OP_CHECKPOINT] > 0 && !any_wants_checkpoint(q))
+		q->n_trouble[STREAM_OP_CHECKPOINT] = 0;
 	if (q->c->partitions == 1 || (!cannot && q->n_trouble[STREAM_OP_CHECKPOINT] == 0)) {
 		q->cannot_since_ms = 0;
 		return false;

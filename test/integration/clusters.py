@@ -159,6 +159,9 @@ class Cluster:
 
     # ---- a slot that moves
     def begin_move(self, slot, source, target):
+        """All have heard of what has moved before, or it would be as new as this."""
+        wait_until(lambda: len({n.r.execute_command("CLUSTER", "INFO").split(
+            b"cluster_current_epoch:")[1].split()[0] for n in self.alive()}) == 1, 30)
         target.r.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         source.r.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
 

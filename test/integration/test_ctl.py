@@ -109,7 +109,9 @@ def test_ping(s):
 def test_describe(s, args):
     out = s.ctl(*args, check=0).out
     slot = int(args[1][-1])
-    assert str([w for w in s.workers() if w["slot"] == slot][0]["pid"]) in out
+    pid = [w for w in s.workers() if w["slot"] == slot][0]["pid"]
+    assert str(pid) in out
+    assert [w["pid"] for w in json.loads(s.ctl(*args, "--json", check=0).out)] == [pid]
 
 
 def test_scale(s):

@@ -144,6 +144,7 @@ static void test_refused(void **state)
 		{CONF_SUPERVISOR, NULL, "timeout", "4s", "unknown key"}, /* of another section */
 		{CONF_QUEUE, NULL, "backed", "list", "unknown key; did you mean backend?"},
 		{CONF_QUEUE, NULL, "partitons", "3", "did you mean partitions?"},
+		{CONF_QUEUE, NULL, "child max memory", "1G", "did you mean child_max_memory?"},
 		{CONF_QUEUE, NULL, "partitions", "65", "64"},
 		{CONF_QUEUE, "z", "lease", "9s", "f:1: no queue \"z\""},
 		{CONF_QUEUE, "q", "lease", "9", "f:1: [queue q] lease = 9: has no unit; write 9s"},
