@@ -54,7 +54,7 @@ class Cluster:
     def __init__(self, tmp_path, n_masters=3, n_replicas=3, options=(), full_coverage=False,
                  tls=False):
         """tls: no plain port (the options say the rest)."""
-        self.path, self.nodes = tmp_path, []
+        self.path, self.nodes, self.held = tmp_path, [], []
         self.options = node_options(1000, full_coverage) + list(options)
         self.tls = tls
         for attempt in range(5):
@@ -191,9 +191,20 @@ class Cluster:
             pass
         self.end_move(slot, target)
 
+    def take_away(self, node):
+        """For good. Its ports stay free of another test's node: by that one the others would find that
+        they do not know where this one is."""
+        node.stop()
+        for port in node.port, node.port + BUS:
+            self.held.append(socket.socket())
+            self.held[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.held[-1].bind(("127.0.0.1", port))
+
     def close(self):
         for n in self.nodes:
             n.close()
+        for held in self.held:
+            held.close()
 
 
 def redirect_text(error):

@@ -120,7 +120,7 @@ def test_a_node_that_stays_away_keeps_nothing_else(masters, sup, journal):
     s = start(sup, journal, masters)
     gone = masters.owner("q:0")
     rest = [x for x in streams() if x not in streams(gone, masters)]
-    gone.stop()
+    masters.take_away(gone)
     wait_until(lambda: not any(w["consuming"] for w in s.workers()), 20)
     for stream in rest:
         masters.owner(stream).add(stream, *[b"do"] * 20)
@@ -144,7 +144,7 @@ def test_a_node_that_stays_away_keeps_no_order_of_the_others(masters, sup, journ
     s = start(sup, journal, masters, workers, lease="60s")
     gone = masters.owner("q:0")
     stream = [x for x in streams() if x not in streams(gone, masters)][-1]
-    gone.stop()
+    masters.take_away(gone)
     wait_until(lambda: not any(w["consuming"] for w in s.workers()), 20)
     task, = called(stream, masters.owner(stream).add(stream, b"do " + str(gate).encode()))
     journal.wait_started(1)
@@ -183,7 +183,7 @@ def test_a_node_that_stays_away_keeps_no_broken_handler_from_being_tried(masters
     cannot be read."""
     s = start(sup, journal, masters, 1, breaker_delay="300ms")
     gone, _, rest = away(masters)
-    gone.stop()
+    masters.take_away(gone)
     wait_until(lambda: not any(w["consuming"] for w in s.workers()), 20)
     x, node = next(iter(rest.items()))
     task, = called(x, node.add(x, b"do exit=78 until_run=2"))
@@ -195,7 +195,7 @@ def test_a_node_that_stays_away_keeps_no_broken_handler_from_being_tried(masters
 def test_a_child_knows_its_worker_though_the_first_partition_is_away(masters, sup, pipes):
     gone, _, rest = away(masters)
     seed = next(iter(rest.values()))
-    gone.stop()
+    masters.take_away(gone)
     s = sup(server=None, supervisor={"workers": 1}, redis={"url": masters.url(seed)},
             queues={"q": {"handler": pipes.handler(), "partitions": N}})
     worker, = s.wait_ready(1)
@@ -232,7 +232,7 @@ def wait_others_run(journal, rest):
 
 def test_a_node_that_goes_takes_no_slots_along(masters, sup, journal, gate):
     s, gone, rest, _ = fill(sup, journal, gate, masters, "q:0")
-    gone.stop()
+    masters.take_away(gone)
     gate.open()
     journal.wait_ended(4)
     wait_others_run(journal, rest)
@@ -246,7 +246,7 @@ def test_a_node_that_goes_keeps_no_slots_for_what_was_not_started(masters, sup, 
     gone, _, rest = away(masters)
     gone.add("q:0", *[b"do " + str(gate).encode()] * 64)
     wait_until(journal.starts, every=0.001)
-    gone.stop()
+    masters.take_away(gone)
     gate.open()
     wait_until(lambda: not any(w["consuming"] for w in s.workers()), 20)
     wait_until(lambda: s.workers()[0]["running"] == 0, 20, "all slots are free")

@@ -40,7 +40,7 @@ def away(masters, sup):
         at.xreadgroup("redisq", "somebody", {stream: ">"}, count=1)
         at.xdel(stream, at.xadd(stream, {"payload": "x"}))
         at.xadd("{%s}:dead" % stream, {"payload": "x", "redisq.id": "t%d" % i}, id="10-%d" % i)
-    node.stop()
+    masters.take_away(node)
     return (lambda *args, **how: s.ctl("-c", s.ini, *args, config=False, **how)), q, lost
 
 
@@ -86,7 +86,7 @@ def test_stats_of_all_queues_tell_of_those_that_can_be_reached(masters, sup):
             queues={name: {"handler": "exec true"} for name in names})
     for name in there:
         masters.owner(name).r.xadd(name, {"payload": "x"})
-    node.stop()
+    masters.take_away(node)
     done = s.ctl("-c", s.ini, "stats", config=False, check=69)
     rows = {r[0]: r[1] for r in told(done.out) if len(r) == 9}
     assert rows == dict({name: "?" for name in lost}, **{name: "1" for name in there})
