@@ -110,9 +110,11 @@ static struct share_grant ask(const struct share *all, int n, int i, int free, i
 		return (struct share_grant){0};
 	/* An answer will wake us: then it is known whether anybody needs the credit. But a node
 	 * that hangs gives none, and its partition keeps nobody from waiting by then. */
-	if (count(all, n, SHARE_MORE) + count_near(all, n, now) > 0)
-		return age >= SHARE_LOOK_MS ? (struct share_grant){.n = 1}
-					    : (struct share_grant){.again_ms = SHARE_LOOK_MS - age};
+	if (count(all, n, SHARE_MORE) + count_near(all, n, now) > 0) {
+		if (age >= SHARE_LOOK_MS)
+			return (struct share_grant){.n = 1};
+		return (struct share_grant){.again_ms = SHARE_LOOK_MS - age};
+	}
 	if (free > n_empty)
 		return (struct share_grant){.n = 1, .wait = true, .wait_ms = INT64_MAX};
 	if (age >= turn_ms(&all[i]))
