@@ -45,6 +45,7 @@ static int ask_slots(struct doctor *d, struct spread *s)
 
 static int percent(int n, int of)
 {
+	INVARIANT(of > 0);
 	return (200 * n + of) / (2 * of);
 }
 
