@@ -136,6 +136,10 @@ static int usage(const struct options *o, struct err *e)
 
 	if (!o->verb)
 		return err_set(e, EXIT_USAGE, "what is to be done? See redisqctl --help");
+	if (suggest_shown(o->verb) == 0) /* a url, which may hold a password */
+		return err_set(e, EXIT_USAGE,
+			       "the first word is no verb; a url goes behind -s redis.url=, see "
+			       "redisqctl --help");
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		for (size_t k = 0; k < ARRAY_LEN(verbs[i].names) && verbs[i].names[k]; k++)
 			suggest_try(&near, o->verb, verbs[i].names[k]);
