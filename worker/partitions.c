@@ -240,9 +240,10 @@ void partitions_count(struct worker *w, const struct queue *q, int n)
 struct share_grant partitions_share(const struct worker *w, const struct queue *q, int64_t now)
 {
 	const struct partitions *ps = &w->partitions;
-	struct share all[PARTITIONS_MAX] = {0};
+	struct share all[PARTITIONS_MAX];
 	int own = 0;
 
+	memset(all, 0, (size_t)ps->n * sizeof(*all)); /* not all of them: this is for each read */
 	for (int i = 0; i < ps->n; i++) {
 		all[i] = w->qops->look(ps->v[i].queue, now);
 		all[i].n_tasks = ps->v[i].n_tasks;
